@@ -111,7 +111,7 @@ certified: setup
 prediction: setup
 	$(BIN)/python -m benchmarks.prediction
 
-# What a model costs where it is used: files, ONNX, requests over HTTP; some minutes.
+# What a model costs where it is used: files and ONNX models; some minutes.
 deployment: setup
 	$(BIN)/python -m benchmarks.deployment
 

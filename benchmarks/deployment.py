@@ -1,19 +1,14 @@
-"""What a model costs where it is used: its file and its ONNX model, a prediction by each, and requests over HTTP.
+"""What a model costs where it is used: its file and its ONNX model, and a prediction by each.
 
     python -m benchmarks.deployment [--tiny] [--output FILE.json] [--page FILE.md]
 
-Predictions are in processor time on one thread, the median of three after a first that is not timed. A server runs in a
-process of its own; clients in this one ask for one row at a time, each on a connection that it keeps.
+Predictions are in processor time on one thread, the median of three after a first that is not timed.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import multiprocessing
-import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +19,6 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-import thresher
 from benchmarks import page, results
 from benchmarks.environment import environment
 from benchmarks.summary import Sheet
@@ -32,18 +26,16 @@ from thresher import ThresherRegressor
 from thresher.tables import Column, Frame
 
 MANY = 1000  # rows of the larger prediction
-ASKED = 4000  # requests with one row
 
 
 def models(*, shrink: int) -> Iterator[tuple[str, Any, Any]]:
-    """Yield default models, and two ways to fit many rows, each with rows that it predicts."""
+    """Yield default models, and one fitted to many rows by centres, each with rows that it predicts."""
     for name, rows, columns, options in (
         ("numbers", 300, 10, {}),
         ("numbers, names, dates", 300, None, {}),
         ("numbers", 1000, 10, {}),
         ("numbers", 4000, 10, {}),
         ("numbers, centres", 20_000, 10, {"approximation": "centres"}),
-        ("numbers, leaves", 20_000, 10, {"approximation": "leaves"}),
     ):
         rows = max(rows // shrink, 40)
         table, target = _table(rows + MANY, columns)
@@ -112,57 +104,8 @@ def seconds(predict: Callable[[], Any], *, times: int = 1) -> float:
     return median(taken[1:])
 
 
-def serve(model: Any, row: dict[str, Any], *, asked: int) -> Iterator[dict[str, Any]]:
-    """Yield requests a second for one row with its interval, for several numbers of clients."""
-    context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder) / "model")
-        server = context.Process(target=_served, args=(Path(folder) / "model", told))
-        server.start()
-        port = told.get()
-    try:
-        asyncio.run(_ask(port, row, clients=4, asked=40))
-        for clients in (1, 8, 32, 128):
-            began, before = time.perf_counter(), _processor_seconds(server.pid)
-            asyncio.run(_ask(port, row, clients=clients, asked=asked))
-            took = time.perf_counter() - began
-            own = (_processor_seconds(server.pid) - before) / asked
-            yield {"clients": clients, "per second": asked / took, "milliseconds": 1e3 * own}
-    finally:
-        os.kill(server.pid, signal.SIGINT)
-        server.join(20)
-
-
-def _served(path: Path, told: Any) -> None:
-    thresher.serve(path, port=0, began=lambda server: told.put(server.port))
-
-
-async def _ask(port: int, row: dict[str, Any], *, clients: int, asked: int) -> None:
-    body = json.dumps({"rows": [row]}).encode()
-    request = b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    left = iter(range(asked))
-
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in left:
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200 "), head
-            await reader.readexactly(int(head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]))
-        writer.close()
-
-    await asyncio.gather(*(client() for _ in range(clients)))
-
-
-def _processor_seconds(process: int) -> float:
-    """Return the processor time that another process has taken, as Linux tells it."""
-    told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def part(found: dict[str, Any]) -> list[str]:
-    """Return the tables of the page."""
+    """Return the table of the page."""
     rows = [
         [
             *(row[name] for name in ("model", "kernel")),
@@ -173,14 +116,10 @@ def part(found: dict[str, Any]) -> list[str]:
         ]
         for row in found["models"]
     ]
-    served = [
-        [f"{row['clients']}", f"{row['per second']:,.0f}", f"{row['milliseconds']:.2g}"] for row in found["served"]
-    ]
     heads = ["fitted to", "kernel", "file, kB", "ONNX, kB", "one row, ms", "by ONNX", f"{MANY:,} rows, ms", "by ONNX "]
     return [
         page.machine(found),
         Sheet("", [*heads, "apart, share of the range"], rows, left=2).markdown(),
-        Sheet("", ["clients", "requests a second", "processor ms of the server for each"], served).markdown(),
     ]
 
 
@@ -189,15 +128,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tiny", action="store_true", help="small sizes, to see that it works")
     page.add_options(parser, output="results/deployment.json")
     options = parser.parse_args(arguments)
-    shrink, compared, served = 50 if options.tiny else 1, [], []
+    shrink, compared = 50 if options.tiny else 1, []
     with Console().status("Fitting and predicting ..."), tempfile.TemporaryDirectory() as folder:
         for name, model, rows in models(shrink=shrink):
             compared.append(compare(name, model, rows, Path(folder)))
             print(json.dumps(compared[-1]), flush=True)
-            if isinstance(rows, Frame):
-                row = {column.name: column.values[0] for column in rows}
-                served = list(serve(model, row, asked=ASKED // shrink))
-    found = {"environment": environment(), "models": compared, "served": served}
+    found = {"environment": environment(), "models": compared}
     results.write(options.output, found)
     page.write("deployment", part(found), page=page.page_of(options))
 

@@ -194,8 +194,7 @@ def table(limits: list[Limit]) -> str:
 def page(text: str) -> str:
     """Return the page with the tables of today's code."""
     sizes = fields("estimators", "Sizes")
-    serving = fields("serving", "Limits")
-    parts = {"training": TRAINING, "sizes": sizes, "choices": CHOICES, "tables": TABLES, "serving": serving}
+    parts = {"training": TRAINING, "sizes": sizes, "choices": CHOICES, "tables": TABLES}
     for part, limits in parts.items():
         begin, end = f"<!-- {part}: python docs/limits.py writes from here -->", "<!-- to here -->"
         before, mark, rest = text.partition(begin)

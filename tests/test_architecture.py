@@ -29,7 +29,6 @@ ROWS = [
     {"training"},
     {"estimators"},
     {"runs"},
-    {"serving"},
     {"thresher"},
     {"cli"},
 ]

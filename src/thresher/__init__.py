@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from thresher.runs.making import evaluate
     from thresher.runs.report.term_pictures import plot_effects
     from thresher.runs.saved import load
-    from thresher.serving import serve
     from thresher.training import (
         Callback,
         CheckTheorems,
@@ -82,7 +81,6 @@ __all__ = [
     "plot_effects",
     "replay",
     "replay_together",
-    "serve",
     "to_sphere",
     "train",
     "train_together",
@@ -104,7 +102,6 @@ _LATER = {
     "thresher.runs.making": ("evaluate",),
     "thresher.runs.report.term_pictures": ("plot_effects",),
     "thresher.runs.saved": ("load",),
-    "thresher.serving": ("serve",),
     "thresher.training": (
         "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",
         "replay_together", "train", "train_together",

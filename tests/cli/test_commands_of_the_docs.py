@@ -31,7 +31,7 @@ FAST = {  # options that make a command small; the last one counts
     "demo": ["--width", "2^10", "--rows", "50"],
     "audit": ["--inputs", "10", "--width", "2^8"],
 }
-ELSEWHERE = r" (bench|serve)\b"  # these run in tests/benchmarks and tests/serving
+ELSEWHERE = r" bench\b"  # these run in tests/benchmarks
 STANDS_FOR = {
     "FILE": "table.csv",
     "COLUMN": "price",

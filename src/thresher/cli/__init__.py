@@ -27,7 +27,6 @@ _COMMANDS = {
     "update": "Take rows that came later into a model.",
     "compare": "Compare new rows with those of a run.",
     "report": "Write an HTML report of a run.",
-    "serve": "Answer requests for predictions over HTTP.",
     "audit": "Check every certificate against a full scan.",
     "demo": "A million neurons on handwritten digits.",
     "verify": "Check the paper's statements one by one.",
