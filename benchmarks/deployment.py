@@ -26,6 +26,7 @@ from thresher import ThresherRegressor
 from thresher.tables import Column, Frame
 
 MANY = 1000  # rows of the larger prediction
+DAY_ONE = np.datetime64("1970-01-01")  # from which ONNX models count days
 
 
 def models(*, shrink: int) -> Iterator[tuple[str, Any, Any]]:
@@ -75,8 +76,13 @@ def compare(name: str, model: Any, rows: Any, folder: Path) -> dict[str, Any]:
     def given(rows: Any) -> dict[str, Any]:
         if not isinstance(rows, Frame):
             return {"X": rows.astype(np.float32)}
-        kinds = {each.name: object if each.type == "tensor(string)" else np.float32 for each in inputs}
-        return {key: rows[key].values.astype(kind)[:, None] for key, kind in kinds.items()}
+        kinds = {"tensor(string)": object, "tensor(float)": np.float32}
+        return {
+            each.name: rows[each.name].values.astype(kinds[each.type])[:, None]
+            if each.type in kinds
+            else (rows[each.name].values.astype("datetime64[us]") - DAY_ONE)[:, None] / np.timedelta64(1, "D")
+            for each in inputs
+        }
 
     few, many = given(one), given(rows)
     expected, found = model.predict(rows), session.run(None, many)[0][:, 0]

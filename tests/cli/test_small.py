@@ -11,7 +11,6 @@ from verification import ladder
 
 from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
-from thresher.export import predict_arrays
 from thresher.runs import read_run
 
 
@@ -184,16 +183,6 @@ def _unit(X):
 def regressor():
     X = np.random.default_rng(1).normal(size=(10, 2))
     return ThresherRegressor(width=16, shift=0.3, bias=1.0, feature_learning=1, random_state=0).fit(X, X @ [1, -2]), X
-
-
-def test_exports_say_what_the_estimator_says(regressor, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime", reason="an extra")
-    model, X = regressor
-    true = model.predict(X)
-    np.testing.assert_allclose(predict_arrays(model.to_numpy(), X)[:, 0], true, rtol=1e-6, atol=1e-6)
-    model.to_onnx(tmp_path / "model.onnx")
-    found = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"X": X.astype(np.float32)})[0]
-    np.testing.assert_allclose(found[:, 0], true, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["full", "recipe"])

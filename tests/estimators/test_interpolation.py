@@ -228,7 +228,7 @@ def test_clones_and_pickles(model):
 def test_exports_predict_the_same(model):
     X, _ = table(seed=1)
     expected = scores(model, X)
-    arrays = model.export("numpy")
+    arrays = model.to_numpy()
     np.testing.assert_allclose(predict_arrays(arrays, X).reshape(expected.shape), expected, atol=1e-5)
     assert arrays["hidden"].shape[1] < 2048  # twins that never moved are left out
 

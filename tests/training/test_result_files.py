@@ -75,33 +75,14 @@ def test_each_of_several_is_saved_alone(tmp_path):
 
 def test_exports_predict_the_same(result):
     expected = result.network.predict(OTHERS)
-    np.testing.assert_allclose(predict_arrays(result.export("numpy"), OTHERS)[:, 0], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("to", ["onnx", "torch"])
-def test_other_libraries_predict_the_same(to):
-    pytest.importorskip({"onnx": "onnxruntime", "torch": "torch"}[to], reason="an extra")
-    network = train(PROBLEM, width=400, shift=0.5, twins=True).network
-    if to == "onnx":
-        import onnxruntime
-
-        told = onnxruntime.InferenceSession(network.export(to, dtype="float64").SerializeToString()).run(
-            None, {"X": OTHERS}
-        )[0]
-    else:
-        import torch
-
-        told = network.export(to, dtype="float64")(torch.from_numpy(OTHERS)).numpy()
-    np.testing.assert_allclose(told[:, 0], network.predict(OTHERS), atol=1e-5)
+    np.testing.assert_allclose(predict_arrays(result.to_numpy(), OTHERS)[:, 0], expected, atol=1e-5)
 
 
 def test_exports_that_do_not_fit_are_refused(monkeypatch):
     network = train(PROBLEM, width=4000).network
     monkeypatch.setattr("thresher.memory.available_bytes", lambda: 10_000)
     with pytest.raises(MemoryRefused, match=r"4,000 neurons needs about 2\d\d\.\d KiB.*Train with twins=True"):
-        network.export("numpy")
-    with pytest.raises(InvalidInput, match="export must be to 'numpy', 'torch' or 'onnx'; got 'pickle'"):
-        network.export("pickle")
+        network.to_numpy()
 
 
 def test_bad_requests_are_refused(result, tmp_path):

@@ -25,7 +25,8 @@ class Exports:
     """What can be exported: derive, and say what the arrays are.
 
     ``dtype`` is ``"float32"``, at half the time, or ``"float64"``. ``encoded=True`` is for estimators of tables with
-    columns that are not numbers: the export takes what ``encoder_.transform`` returns. ONNX can encode most itself.
+    columns that are not numbers: the export takes what ``encoder_.transform`` returns. ONNX encodes numbers,
+    categories and dates itself.
     """
 
     def _arrays(self, *, encoded: bool) -> Arrays:
@@ -47,9 +48,10 @@ class Exports:
         return with_precision(self._arrays(encoded=encoded), dtype)
 
     def to_torch(self, *, dtype: str = "float32", encoded: bool = False) -> Any:
-        """Return a ``torch.nn.Module``: rows (k, d) to (k, outputs). Needs torch.
+        """Return a ``torch.nn.Module``: rows (k, d) to (k, outputs), with a gradient. Needs torch.
 
-        A classifier's returns scores, and has methods ``probabilities`` and ``labels``.
+        A classifier's returns scores, and has methods ``probabilities`` and ``labels``. What ``torch.save`` writes of
+        it, ``torch.load(file, weights_only=False)`` reads where thresher is installed.
         """
         try:
             from thresher.export.torch_module import Model
@@ -61,17 +63,10 @@ class Exports:
         """Return, and write if a path is given, an ONNX model: ``X`` (k, d) to ``outputs``. Needs onnx.
 
         A table with columns that are not numbers has an input (k, 1) for each column instead, by its name: numbers as
-        numbers, NaN where they are missing; categories, dates and text as strings. A classifier's returns ``label``,
-        ``probabilities`` and ``scores``.
+        numbers, dates as days since 1970-01-01, NaN where they are missing, and categories as strings; the metadata of
+        the model say so. Free text is refused. A classifier's returns ``label``, ``probabilities`` and ``scores``.
         """
         table = None if encoded else self._table_columns()
         if table is not None:
             check_table(table)
         return to_onnx(self.to_numpy(dtype=dtype, encoded=encoded or table is not None), path, table)
-
-    def export(self, to: str, **options: Any) -> Any:
-        """Return what ``to_numpy``, ``to_torch`` or ``to_onnx`` does: ``to`` is "numpy", "torch" or "onnx"."""
-        ways = {"numpy": self.to_numpy, "torch": self.to_torch, "onnx": self.to_onnx}
-        if to not in ways:
-            raise InvalidInput(f"export must be to 'numpy', 'torch' or 'onnx'; got {to!r}.")
-        return ways[to](**options)

@@ -12,8 +12,8 @@ large numbers cancel, so that single precision will do. A network without an est
 
 The limit of infinite width has no neurons. In the place of the sum over them stands that over stored rows z_r of
 alpha[r, k] K(x, z_r). K is rho P(rho) for the product rho of the two rows, with P a table of cubics of the fourth root
-of 1 - |rho|; or a sum of parts, which see the angles and codes of single columns. Of a tree of models, each leaf has
-rows of its own. Columns are prepared in double precision, whatever the precision of the rest.
+of 1 - |rho|; or a sum of parts, which see the angles and codes of single columns. Columns are prepared in double
+precision, whatever the precision of the rest.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ NOTHING = 1e-12  # share of a squared length that rounding leaves
 SEGMENTS = ("segment_begin", "segment_slope", "segment_low", "segment_high")
 # What is stored, and added up, in the precision that was asked for; what prepares columns and rows stays in double.
 _SHORT = ("hidden", "apart", "coefficients", "shift", "stored", "alpha", "stored_angles", "cubics", "layer_cubics",
-          "parts", "knot_slopes", "first_values", "metric", "metrics", "mean", "unit", "floor",
-          "temperature")  # fmt: skip
+          "parts", "metric", "mean", "unit", "floor", "temperature")  # fmt: skip
 _BLOCK = 1 << 18  # numbers of a block of the kernel
+# What rounding leaves of 1 - |rho| for equal rows, and what then stands there, so that its root has a slope.
+_EQUAL, _NEAREST = 1e-15, 1e-24
 
 
 class Neurons(NamedTuple):
@@ -153,14 +154,19 @@ def predict_arrays(arrays: Arrays, X: NDArray[Any]) -> NDArray[Any]:
 
 def outputs_of(xp: Any, arrays: Mapping[str, Any], X: Any) -> Any:
     """Return the outputs (k, outputs) for raw rows (k, d): ``xp`` is NumPy, or torch with its tensors as arrays."""
-    columns = _columns(xp, arrays, xp.asarray(X, dtype=xp.float64))
+    columns = _columns(xp, arrays, _cast(X, xp.float64))
     rows = _rows(xp, arrays, columns)
     if "stored" in arrays:
         raw = _limit(xp, arrays, rows, _angles(xp, arrays, columns))
     else:
-        raw = _active(xp, arrays, xp.asarray(_lifted(xp, rows, arrays["last"]), dtype=arrays["hidden"].dtype))
+        raw = _active(xp, arrays, _cast(_lifted(xp, rows, arrays["last"]), arrays["hidden"].dtype))
     told = raw * arrays["unit"] + arrays["mean"]
     return xp.exp(told) + arrays["floor"] if arrays["logarithmic"] else told
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    """Return an array, or a tensor with its gradient, in another precision."""
+    return values.to(dtype) if hasattr(values, "to") else values.astype(dtype, copy=False)
 
 
 def _active(xp: Any, arrays: Mapping[str, Any], rows: Any) -> Any:
@@ -216,11 +222,12 @@ def _scaled(xp: Any, arrays: Mapping[str, Any], X: Any, which: str = "") -> Any:
 def _rows(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
     """Return the coordinates of rows before they are lifted, from columns (k, d)."""
     weighed = _scaled(xp, arrays, columns) * arrays["weights"]
-    metric = xp.asarray(arrays["metric"], dtype=xp.float64)
+    metric = _cast(arrays["metric"], xp.float64)
     rows = weighed @ metric
     if arrays["rest"]:  # the columns of the metric are orthonormal
         whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ metric.T) ** 2).sum(axis=1)
-        rows = xp.hstack([rows, xp.sqrt(xp.where(lost > NOTHING * whole, lost, 0))[:, None]])
+        there = lost > NOTHING * whole
+        rows = xp.hstack([rows, xp.where(there, xp.sqrt(xp.where(there, lost, 1)), 0)[:, None]])  # 0 has no slope
     return rows
 
 
@@ -248,42 +255,25 @@ def block_rows(arrays: Mapping[str, Any]) -> int:
 def _limit(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
     """Return the outputs (k, outputs) of the limit for rows (k, r) that are not lifted yet, a block at a time."""
     size, found = block_rows(arrays), [arrays["alpha"][:0]]
-    if "starts" in arrays:
-        return _by_leaf(xp, arrays, rows, angles)
-    inputs, hidden = _lifted(xp, rows, arrays["last"]), angles
-    if "monotone" in arrays:
-        hidden = xp.asarray(angles, copy=True)
-        hidden[:, arrays["monotone"]] = arrays["nowhere"]
+    inputs, alpha = _lifted(xp, rows, arrays["last"]), _cast(arrays["alpha"], xp.float64)
     for first in range(0, len(rows), size):
-        some = slice(first, first + size)
-        found.append(_summed(xp, _kernel(xp, arrays, inputs[some], hidden[some], slice(None)), arrays["alpha"]))
-    total = xp.vstack(found)
-    if "monotone" in arrays:
-        steps = xp.minimum(xp.clip(angles[:, arrays["knot_units"]] - arrays["knots"], 0, None), arrays["knot_gaps"])
-        total = total + xp.asarray(steps, dtype=total.dtype) @ arrays["knot_slopes"] + arrays["first_values"]
-    return total
+        kernel = _kernel(xp, arrays, inputs[first : first + size], angles[first : first + size])
+        found.append(_cast(_cast(kernel, xp.float64) @ alpha, kernel.dtype))  # large terms cancel
+    return xp.vstack(found)
 
 
-def _summed(xp: Any, kernel: Any, alpha: Any) -> Any:
-    """Return the kernel (k, n) times coefficients (n, outputs): large terms cancel, so they are added up in double."""
-    total = xp.asarray(kernel, dtype=xp.float64) @ xp.asarray(alpha, dtype=xp.float64)
-    return xp.asarray(total, dtype=kernel.dtype)
-
-
-def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where: slice) -> Any:
-    """Return the kernel (k, n) between inputs (k, r), of norm 1, with angles (k, u), and some of the stored rows."""
-    stored, kind = arrays["stored"][where], arrays["alpha"].dtype
+def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any) -> Any:
+    """Return the kernel (k, n) between inputs (k, r), of norm 1, with angles (k, u), and the stored rows."""
+    kind = arrays["alpha"].dtype
     parts = [1.0, 0.0, 0.0, 0.0] if "parts" not in arrays else [float(one) for one in arrays["parts"]]
     total: Any = 0.0
     if parts[0]:
-        rho = inputs @ xp.asarray(stored, dtype=xp.float64).T * arrays["shrink"][where]
-        room = xp.asarray(
-            1 - xp.clip(xp.abs(rho), None, 1), dtype=kind
-        )  # in single precision the product would lose it
-        total = parts[0] * xp.asarray(rho, dtype=kind) * _together(xp, arrays["cubics"], room, rho < 0)
+        rho = inputs @ _cast(arrays["stored"], xp.float64).T * arrays["shrink"]
+        room = _cast(1 - xp.abs(rho), kind)  # in single precision the product would lose it
+        total = parts[0] * _cast(rho, kind) * _together(xp, arrays["cubics"], room, rho < 0)
     if any(parts[1:]):
-        others = arrays["stored_angles"][where].T
-        away = xp.abs(xp.asarray(angles, dtype=kind)[:, :, None] - others) * float(arrays["sharpness"])
+        others = arrays["stored_angles"].T
+        away = xp.abs(_cast(angles, kind)[:, :, None] - others) * float(arrays["sharpness"])
         away = xp.clip(away, None, np.pi)
         share, sine = away / np.pi, xp.sin(away / 2)
         lost = share + 2 * sine * sine * (1 - share)  # 1 less the kernel of a column
@@ -291,7 +281,7 @@ def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where:
         total = total + parts[1] * (count - sums) + parts[2] * ((count - sums) ** 2 - (count - 2 * sums + squares))
     if parts[3]:
         mean, share = 1 - sums / count, sums / count
-        room = xp.clip(xp.where(mean < 0, 2 - share, share), 0, None)
+        room = xp.where(mean < 0, 2 - share, share)
         total = total + 2 * parts[3] * mean * _together(xp, arrays["layer_cubics"], room, mean < 0)
     return total
 
@@ -299,29 +289,8 @@ def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any, where:
 def _together(xp: Any, cubics: Any, room: Any, opposite: Any) -> Any:
     """Return how likely a neuron fires on two rows: ``room`` is 1 - |rho|, ``opposite`` whether rho is below 0."""
     size = len(cubics) // 2
-    place = xp.sqrt(xp.sqrt(room)) * size
+    place = xp.sqrt(xp.sqrt(xp.where(room > _EQUAL, room, _NEAREST))) * size
     node = xp.clip(xp.floor(place), None, size - 1)
-    t, four = place - node, cubics[xp.asarray(node, dtype=xp.int64) + xp.where(opposite, size, 0)]
+    t, four = place - node, cubics[_cast(node, xp.int64) + xp.where(opposite, size, 0)]
     value = four[..., 0] + t * (four[..., 1] + t * (four[..., 2] + t * four[..., 3]))
     return xp.clip(value, 0, None)
-
-
-def _by_leaf(xp: Any, arrays: Mapping[str, Any], rows: Any, angles: Any) -> Any:
-    """Return the outputs (k, outputs) of a tree of models: each row gets the weighted mean of the leaves it reaches."""
-    away, border = rows @ arrays["directions"].T - arrays["thresholds"], arrays["borders"]
-    along = xp.clip((away + border) / (2 * border + (border <= 0)), 0, 1)
-    share = xp.where(border > 0, along**2 * (3 - 2 * along), (away >= 0) * 1.0)
-    share = xp.hstack([share, xp.ones_like(rows[:, :1])])  # of paths that have ended
-    total = xp.zeros_like(xp.asarray(rows[:, :1], dtype=arrays["alpha"].dtype) + arrays["alpha"][:1])
-    for leaf in range(len(arrays["lasts"])):
-        own = share[:, arrays["paths"][leaf]]
-        weights = xp.where(arrays["upper"][leaf], own, 1 - own).prod(axis=1)
-        (there,) = xp.where(weights > 0)
-        mine = slice(int(arrays["starts"][leaf]), int(arrays["starts"][leaf + 1]))
-        for first in range(0, len(there), 16):
-            some = there[first : first + 16]
-            turned = rows[some] @ xp.asarray(arrays["metrics"][leaf], dtype=xp.float64)
-            kernel = _kernel(xp, arrays, _lifted(xp, turned, arrays["lasts"][leaf : leaf + 1]), angles[some], mine)
-            said = _summed(xp, kernel, arrays["alpha"][mine])
-            total[some] += xp.asarray(weights[some], dtype=total.dtype)[:, None] * said
-    return total

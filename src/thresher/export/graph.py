@@ -29,7 +29,6 @@ class Graph:
         self.domains = {"": 18}  # and the version of each, as old as the steps allow
         self._known: dict[tuple[Any, ...], str] = {}
         self._made = 0
-        self.cells: dict[str, tuple[str, str]] = {}  # numbers (k, 1) of columns of a table, and where they are there
 
     def put(self, value: Any, dtype: Any = None) -> str:
         """Return the name of numbers or words that stand in the graph; equal ones stand there once."""
@@ -50,21 +49,13 @@ class Graph:
         """Return the name of numbers in double precision."""
         return self.put(value, np.float64)
 
-    def __call__(
-        self, operator: str, *inputs: str, name: str | None = None, domain: str = "", **attributes: Any
-    ) -> str:
+    def __call__(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         """Add a step, and return the name of its result."""
-        return self.several(
-            operator, *inputs, names=[self._name() if name is None else name], domain=domain, **attributes
-        )[0]
-
-    def several(self, operator: str, *inputs: str, names: list[str] | int, **attributes: Any) -> list[str]:
-        """Add a step with several results, and return their names."""
         from onnx import helper
 
-        names = [self._name() for _ in range(names)] if isinstance(names, int) else names
-        self.nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
-        return names
+        name = self._name() if name is None else name
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
 
     def cast(self, value: str, dtype: Any) -> str:
         """Return a value as numbers of another type."""
@@ -84,34 +75,33 @@ class Graph:
         """Return the cosine of an angle in double precision, by the sine, which older runtimes have too."""
         return self("Sin", self("Add", angle, self.double(np.pi / 2)))
 
-    def rows(self, value: str, first: str, last: str) -> str:
-        """Return rows from ``first`` up to ``last``, both (1,)."""
-        return self("Slice", value, first, last, self.put([0]))
-
-    def loop(self, times: str, carried: str, step: Callable[[str, str], str]) -> str:
-        """Return what is left of a value (k, ...) after steps: ``step`` makes of the count and the value the next."""
+    def blocks(self, rows: str, size: int, columns: int, step: Callable[[str, str], str]) -> str:
+        """Return what ``step`` makes (k, columns) of rows, ``size`` at a time: of the first and the last of a block."""
         from onnx import TensorProto, helper
 
+        length = self.put([size])
+        count = self("Slice", self("Shape", rows), self.put([0]), self.put([1]))
+        times = self("Squeeze", self("Div", self("Add", count, self.put([size - 1])), length))
+        nothing = self.put(np.zeros((0, columns), self.dtype))
         outside, self.nodes = self.nodes, []
-        count, go, before = (self._name() for _ in range(3))
-        after = self("Identity", step(count, before))
+        block, go, before = (self._name() for _ in range(3))
+        first = self("Mul", self("Unsqueeze", block, self.put([0])), length)
+        after = self("Concat", before, step(first, self("Add", first, length)), axis=0)
         still = self("Identity", go)
         inside, self.nodes = self.nodes, outside
         kind = helper.np_dtype_to_tensor_dtype(self.dtype)
+        of_value = helper.make_tensor_value_info
         body = helper.make_graph(
             inside,
             self._name(),
             [
-                helper.make_tensor_value_info(count, TensorProto.INT64, []),
-                helper.make_tensor_value_info(go, TensorProto.BOOL, []),
-                helper.make_tensor_value_info(before, kind, [None, None]),
+                of_value(block, TensorProto.INT64, []),
+                of_value(go, TensorProto.BOOL, []),
+                of_value(before, kind, [None, None]),
             ],
-            [
-                helper.make_tensor_value_info(still, TensorProto.BOOL, []),
-                helper.make_tensor_value_info(after, kind, [None, None]),
-            ],
+            [of_value(still, TensorProto.BOOL, []), of_value(after, kind, [None, None])],
         )
-        return self("Loop", times, "", carried, body=body)
+        return self("Loop", times, "", nothing, body=body)
 
     def _name(self) -> str:
         self._made += 1

@@ -1,121 +1,102 @@
 """The part of an ONNX graph that makes numbers of a table: an input (k, 1) for each column, by its name.
 
-Numbers come as numbers, NaN where they are missing; categories, dates and text as strings, "" where they are missing.
+Numbers come as numbers, dates as days since 1970, NaN where they are missing; categories as strings, "" where they are
+missing. The steps are those of ``thresher/tables/kinds.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.export.dates_graph import PARTS, add_date
 from thresher.export.graph import Graph
-from thresher.export.made_graph import add_made, why_not_made
 
 __all__ = ["ColumnInput", "Table", "add_table", "check_table"]
 
 About = dict[str, Any]  # what was learnt of a column, as a model file holds it
-Table = Sequence[Any]  # the name of each column, and that; then columns made of others
+Table = Sequence[Any]  # the name of each column, and that; then columns made of others: by what, of which, and that
+_NUMBER, _DATE, _CATEGORY, _LEVELS, _NOTHING = "number", "date", "category", "levels", "left out"
+_NAMES, _DIFFERENCE = "names", "difference"  # numbers that are names; days between dates
+_TAKES = {
+    _NUMBER: "numbers, NaN where missing",
+    _DATE: "days since 1970-01-01, the time of day as their fraction, NaN where missing",
+    _CATEGORY: "names as text, '' where missing",
+    _LEVELS: "names as text, '' where missing",
+}
 _TRUTHS = (
     ("True", "true", "TRUE", "1", "1.0"),
     ("False", "false", "FALSE", "0", "0.0"),
 )  # one value, written otherwise
-_STRINGS = 20  # version of ONNX that has the steps for strings
-_WORD = r"[\pL\pN_]"
+_LARGEST = 1 << 53  # whole number that a double holds exactly
+_NO_NAME, _MISSING = -(1 << 60), -(1 << 61)  # stand for numbers that are no names, and for those that are missing
+_MONDAY = 4.0  # days from the beginning of 1970 to the first Monday
 
 
 class ColumnInput(NamedTuple):
-    """An input of the graph: its name, whether it takes strings, and what to give it."""
+    """An input of the graph: its name, the type of its cells, object for strings, and what to give it."""
 
     name: str
-    text: bool
+    dtype: Any
     words: str
+
+
+def check_table(table: Table) -> None:
+    """Refuse a table with columns that a graph cannot read, and say which and what to use instead."""
+    columns, made = _parted(table)
+    wrong = [name for name, about in columns.items() if about["kind"] not in (*_TAKES, _NOTHING)]
+    for what, of, about in made:
+        days = what == _DIFFERENCE and all(columns[name]["kind"] == _DATE for name in of)
+        if not days and not (what == _NAMES and _are_whole(about["values"])) and of[0] not in wrong:
+            wrong.append(f"{' and '.join(of)}, of which another column is made")
+    wrong += ["a column without a name"] * ("" in columns and columns[""]["kind"] != _NOTHING)
+    if wrong:
+        raise InvalidInput(
+            f"ONNX models take numbers, categories and dates; not {', '.join(map(repr, wrong))[:200]}. Use "
+            "to_onnx(encoded=True) or to_numpy(encoded=True) on what encoder_.transform returns, or predict in Python."
+        )
 
 
 def add_table(graph: Graph, table: Table) -> tuple[list[ColumnInput], str]:
     """Return the inputs, and the columns of numbers (k, outputs) that become of them. See :func:`check_table`."""
-    inputs, made = [], list[str]()
-    for name, about in _columns(table).items():
-        words, add = _KINDS[about["kind"]]
-        if about["kind"] == "left out":
+    inputs, made, numbers = list[ColumnInput](), list[str](), dict[str, str]()
+    columns, others = _parted(table)
+    for name, about in columns.items():
+        kind = about["kind"]
+        if kind == _NOTHING:
             continue
-        if about["kind"] == "number" and about.get("unit"):
-            words = f"{words}, in {about['unit']}"
-        text = about["kind"] != "number"
-        inputs.append(ColumnInput(name, text, words))
-        if text:
-            graph.domains[""] = _STRINGS
-        value = name if text else graph.long(name)
-        if not text:
-            graph.cells[name] = value, graph("Not", graph("IsNaN", value))
-        made += add(graph, value, about)
-    for what, of, about in _made(table):
-        made += add_made(graph, what, of, about)
+        unit = f", in {about['unit']}" if about.get("unit") else ""
+        dtype = {_NUMBER: graph.dtype, _DATE: np.float64}.get(kind, np.object_)
+        inputs.append(ColumnInput(name, dtype, _TAKES[kind] + unit))
+        if kind in (_CATEGORY, _LEVELS):
+            made.append(_add_rows_of(graph, name, _written(about["values"]), about))
+            continue
+        value = numbers[name] = name if kind == _DATE else graph.long(name)
+        parts = [value] if kind == _NUMBER else _add_parts(graph, value, about["parts"])
+        missing, fill = graph("IsNaN", value), np.atleast_1d(about["fill"])
+        made += [graph("Where", missing, graph.double(one), part) for one, part in zip(fill, parts, strict=True)]
+        made += [graph.cast(missing, np.float64)] if about["indicator"] else []
+    for what, of, about in others:
+        if what == _NAMES:
+            made.append(_add_names(graph, numbers[of[0]], about))
+        else:
+            days = graph("Sub", *(numbers[name] for name in of))
+            made.append(graph("Where", graph("IsNaN", days), graph.double(about["fill"]), days))
     return inputs, made[0] if len(made) == 1 else graph("Concat", *made, axis=1)
 
 
-def check_table(table: Table) -> None:
-    """Refuse a table with columns that a graph cannot read, and say which and why."""
-    wrong = []
-    for name, about in _columns(table).items():
-        if not name and about["kind"] != "left out":
-            wrong.append("a column has no name")
-        elif about["kind"] not in _KINDS:
-            wrong.append(f"{name[:40]!r} is {about['kind']}, of which a graph makes no numbers")
-        elif about["kind"] == "date" and (strange := [one for one in about["parts"] if one not in PARTS]):
-            wrong.append(f"{name[:40]!r} is a date of which a graph cannot make {', '.join(strange)}")
-    for what, of, about in _made(table):
-        if why := why_not_made(what, of, about, _columns(table)):
-            wrong.append(why)
-    if wrong:
-        raise InvalidInput(
-            f"ONNX cannot take this table: {'; '.join(wrong)}. Fit without, or export with encoded=True and give the "
-            "export what encoder_.transform returns."
-        )
+def _parted(table: Table) -> tuple[dict[str, About], list[Any]]:
+    """Return what was learnt of each column of a table, and how columns are made of others."""
+    return {one[0]: one[1] for one in table if len(one) == 2}, [one for one in table if len(one) != 2]
 
 
-def _columns(table: Table) -> dict[str, About]:
-    """Return what was learnt of each column of a table."""
-    return {one[0]: one[1] for one in table if len(one) == 2}
-
-
-def _made(table: Table) -> list[Any]:
-    """Return how columns are made of others: by what, of which, and what was learnt of them."""
-    return [one for one in table if len(one) != 2]
-
-
-def _add_number(graph: Graph, value: str, about: About) -> list[str]:
-    missing = graph("IsNaN", value)
-    filled = graph("Where", missing, graph.double(about["fill"]), value)
-    return [filled, graph.cast(missing, np.float64)] if about["indicator"] else [filled]
-
-
-def _add_category(graph: Graph, cells: str, about: About) -> list[str]:
-    count = len(about["values"])
-    return _add_rows_of(graph, cells, about["values"], np.eye(count + 1, count))
-
-
-def _add_levels(graph: Graph, cells: str, about: About) -> list[str]:
-    return _add_rows_of(graph, cells, about["values"], np.array([*about["levels"], about["otherwise"]], np.float64))
-
-
-def _add_rows_of(graph: Graph, cells: str, values: Sequence[str], rows: NDArray[np.float64]) -> list[str]:
-    """Return the row of numbers of each cell (k, 1) among the values; the last row for all other cells."""
-    graph.domains["ai.onnx.ml"] = 3
-    places = dict(_written(values))
-    place = graph(
-        "LabelEncoder",
-        cells,
-        domain="ai.onnx.ml",
-        keys_strings=list(places),
-        values_int64s=list(places.values()),
-        default_int64=len(values),
-    )
-    return [graph("Gather", graph.double(rows), graph("Squeeze", place, graph.put([1])))]
+def _are_whole(values: Sequence[str]) -> bool:
+    """Return whether names are different whole numbers, of which one may be missing."""
+    told = [value for value in values if value]
+    whole = {int(value) for value in told if value.isdigit()}
+    return len(whole) == len(told) and max(whole, default=0) <= _LARGEST
 
 
 def _written(values: Sequence[str]) -> dict[str, int]:
@@ -129,37 +110,51 @@ def _written(values: Sequence[str]) -> dict[str, int]:
     return found | {value: place for place, value in enumerate(values)}
 
 
-def _add_words(graph: Graph, cells: str, about: About) -> list[str]:
-    """Return the logarithm of one more than the number of words, and whether each of the commonest is there.
-
-    Words are counted by a step that onnxruntime has beside those of the standard.
-    """
-    graph.domains["com.microsoft"] = 1
-    more: About = {"domain": "com.microsoft", "mark": 0, "pad_value": "", "mincharnum": 1}
-    flat = graph("Squeeze", cells, graph.put([1]))
-    tokens = graph("Tokenizer", flat, tokenexp=f"{_WORD}+", **more)
-    there = graph.cast(graph("Not", graph("Equal", tokens, graph.put([""]))), np.float64)
-    count = graph("ReduceSum", there, graph.put([1]))
-    made = [graph("Log", graph("Add", count, graph.double(1)))]
-    for word in about["words"]:
-        pattern = rf"(?is)(?:.*[^\pL\pN_])?{_quoted(word)}(?:[^\pL\pN_].*)?"
-        made.append(graph.cast(graph("RegexFullMatch", cells, pattern=pattern), np.float64))
-    return made
+def _add_rows_of(graph: Graph, cells: str, places: dict[Any, int], about: About) -> str:
+    """Return the numbers (k, outputs) of cells (k, 1) among the values of a column; other cells have those of none."""
+    graph.domains["ai.onnx.ml"] = 3
+    count = len(about["values"])
+    one_hot = about["kind"] == _CATEGORY
+    rows = np.eye(count + 1, count) if one_hot else np.array([*about["levels"], about["otherwise"]], np.float64)
+    keys: Any = {"keys_strings" if isinstance(next(iter(places)), str) else "keys_int64s": list(places)}
+    place = graph("LabelEncoder", cells, domain="ai.onnx.ml", **keys,
+                  values_int64s=list(places.values()), default_int64=count)  # fmt: skip
+    return graph("Gather", graph.double(rows), graph("Squeeze", place, graph.put([1])))
 
 
-def _quoted(word: str) -> str:
-    return "".join(one if one.isalnum() or one == "_" else f"\\x{{{ord(one):x}}}" for one in word)
+def _add_names(graph: Graph, value: str, about: About) -> str:
+    """Return the numbers (k, outputs) of each whole number (k, 1) that is a name."""
+    whole = graph("Where", graph("Equal", value, graph("Floor", value)), value, graph.double(_NO_NAME))
+    whole = graph("Where", graph("IsNaN", value), graph.double(_MISSING), whole)
+    places = {int(one) if one else _MISSING: place for place, one in enumerate(about["values"])}
+    return _add_rows_of(graph, graph.cast(whole, np.int64), places, about)
 
 
-def _add_nothing(graph: Graph, cells: str, about: About) -> list[str]:
-    return []
+def _add_parts(graph: Graph, time: str, wanted: Sequence[str]) -> list[str]:
+    """Return parts (k, 1) of times, days since 1970: themselves, the year, and angles of year, week and day."""
+    day = graph("Floor", time)
+    near = graph("Floor", graph("Add", graph("Div", day, graph.double(365.2425)), graph.double(1970)))
+    early = graph("Less", day, _first_day(graph, near))
+    late = graph("GreaterOrEqual", day, _first_day(graph, graph("Add", near, graph.double(1))))
+    year = graph("Add", near, graph("Sub", graph.cast(late, np.float64), graph.cast(early, np.float64)))
+    weeks = graph("Div", graph("Sub", day, graph.double(_MONDAY)), graph.double(7))
+    shares = {
+        "year": graph("Div", graph("Sub", day, _first_day(graph, year)), graph.double(365.25)),
+        "week": graph("Sub", weeks, graph("Floor", weeks)),
+        "day": graph("Sub", time, day),
+    }
+    found = {"day": time, "year": year}
+    for name, share in shares.items():
+        angle = graph("Mul", share, graph.double(2 * np.pi))
+        for way, turned in (("sine", graph("Sin", angle)), ("cosine", graph.cosine(angle))):
+            scaled = graph("Round", graph("Mul", turned, graph.double(1e9)))  # nine decimals
+            found[f"{way} of {name}"] = graph("Div", scaled, graph.double(1e9))
+    return [found[part] for part in wanted]
 
 
-_KINDS: dict[str, tuple[str, Callable[[Graph, str, About], list[str]]]] = {
-    "number": ("numbers, NaN where missing", _add_number),
-    "date": ("dates as text, '' where missing", add_date),
-    "category": ("names as text, '' where missing", _add_category),
-    "levels": ("names as text, '' where missing", _add_levels),
-    "text": ("text", _add_words),
-    "left out": ("", _add_nothing),
-}
+def _first_day(graph: Graph, year: str) -> str:
+    """Return the days from the beginning of 1970 to the first of January of a year."""
+    before = graph("Sub", year, graph.double(1))
+    quarters, centuries, cycles = (graph("Floor", graph("Div", before, graph.double(one))) for one in (4, 100, 400))
+    leaps = graph("Add", graph("Sub", quarters, centuries), cycles)
+    return graph("Sub", graph("Add", graph("Mul", before, graph.double(365)), leaps), graph.double(719_162))

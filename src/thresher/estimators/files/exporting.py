@@ -93,18 +93,15 @@ def _scaling(scaling: Scaling, which: str = "") -> dict[str, Any]:
 
 
 def _limit(estimator: Any, arrays: Arrays) -> Arrays:
-    """Return the arrays of the limit: stored rows, or a tree of them."""
-    leaves, kernel = estimator.leaves_, estimator._kernel
-    alpha = np.asarray(estimator.alpha_ if leaves is None else leaves.alpha, np.float64)
-    vectors, angles = kernel.split(np.asarray(estimator.inputs_ if leaves is None else leaves.inputs))
+    """Return the arrays of the limit: stored rows and their coefficients."""
+    if estimator.leaves_ is not None or estimator._monotone is not None:
+        raise InvalidInput("trees of models and monotone columns are not exported. Use predict in Python.")
+    kernel = estimator._kernel
+    vectors, angles = kernel.split(np.asarray(estimator.inputs_))
     arrays = {**arrays, "cubics": probability_cubics(kernel.shift).reshape(-1, 4)}
     if kernel.parts is not None:
         arrays |= _parts(estimator.lift_, kernel.parts, np.asarray(angles, np.float64), kernel.diagonal)
-    if leaves is not None:
-        arrays |= _tree(leaves)
-    if estimator._monotone is not None:
-        arrays |= _monotone(estimator._monotone, kernel.parts.columns)
-    return limit_arrays(np.asarray(vectors, np.float64), alpha, **arrays)
+    return limit_arrays(np.asarray(vectors, np.float64), np.asarray(estimator.alpha_, np.float64), **arrays)
 
 
 def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
@@ -122,57 +119,6 @@ def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
         "layer_cubics": probability_cubics(0.0).reshape(-1, 4),
     }
     return {**made, **_scaling(seen.scaling, "angle_")}
-
-
-def _tree(leaves: Any) -> Arrays:
-    """Return where a tree of models sends rows: for each leaf the nodes on its path, and whether it is above them."""
-    tree, count = leaves.tree, len(leaves.lasts)
-    paths: list[list[tuple[int, bool]]] = [[] for _ in range(count)]
-    waiting = [(0, list[tuple[int, bool]]())] if len(tree.thresholds) else []
-    while waiting:
-        node, path = waiting.pop()
-        for upper, child in enumerate(tree.children[node].tolist()):
-            here = [*path, (node, bool(upper))]
-            if child < 0:
-                paths[~child] = here
-            else:
-                waiting.append((child, here))
-    longest, ended = max(map(len, paths)), (len(tree.thresholds), True)
-    whole = [path + [ended] * (max(longest, 1) - len(path)) for path in paths]
-    r = tree.directions.shape[1]
-    metrics = leaves.metrics if len(leaves.metrics) else np.broadcast_to(np.eye(r), (count, r, r))
-    return {
-        "directions": tree.directions,
-        "thresholds": tree.thresholds,
-        "borders": tree.borders,
-        "paths": np.array([[node for node, _ in path] for path in whole], np.int64),
-        "upper": np.array([[upper for _, upper in path] for path in whole], np.bool_),
-        "metrics": np.array(metrics),
-        "lasts": leaves.lasts,
-        "starts": leaves.starts,
-    }
-
-
-def _monotone(monotone: Any, columns: int) -> Arrays:
-    """Return the monotone functions of some units: where each piece begins, how long it is and how steep."""
-    units, begins, gaps, slopes, first = [], [], [], [], np.zeros(monotone.values.shape[1])
-    for place, unit in enumerate(monotone.units.tolist()):
-        knots = slice(monotone.ends[place], monotone.ends[place + 1])
-        at, values = monotone.at[knots], monotone.values[knots]
-        first += values[0]
-        begins.append(at[:-1])
-        gaps.append(np.diff(at))
-        slopes.append(np.diff(values, axis=0) / np.diff(at)[:, None])
-        units.append(np.full(len(at) - 1, columns + unit))
-    return {
-        "monotone": columns + np.asarray(monotone.units, np.int64),
-        "nowhere": np.array(-APART),
-        "knot_units": np.concatenate(units),
-        "knots": np.concatenate(begins),
-        "knot_gaps": np.concatenate(gaps),
-        "knot_slopes": np.concatenate(slopes),
-        "first_values": first,
-    }
 
 
 def _filling(encoder: Any) -> Arrays:
