@@ -14,6 +14,9 @@ __all__ = ["gate_writes", "run_in_turns", "serve", "start", "wait_for"]
 
 def serve():
     """Run each code that comes, a line of JSON, in a fork of this process, and answer with what it calls ``result``."""
+    import numba
+
+    numba.njit(lambda number: number)(1.0)  # what Numba does before its first function is then done for all
     for line in sys.stdin:
         print(json.dumps(wait_for(start(partial(_run, **json.loads(line))))), flush=True)
 

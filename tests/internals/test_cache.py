@@ -511,8 +511,10 @@ def test_functions_are_compiled_once_but_for_a_reason(tmp_path):
     versions = {}
     for path in entries(tmp_path):
         types, _ = cache.pickle.loads(path.read_bytes()[32:])
-        versions.setdefault(path.name.rpartition("-")[0].removeprefix("thresher.loops."), []).append(repr(types))
-    assert len(versions) > 70
+        versions.setdefault(path.name.rpartition("-")[0].removeprefix("thresher.loops."), []).append(
+            " ".join(map(str, types))
+        )
+    assert len(versions) > 60
     strided = {name for name, types in versions.items() if any(re.search(r"\dd, [AF]\b", one) for one in types)}
     assert strided == set()
     assert {name for name, types in versions.items() if len(types) > 1} == set(MORE_THAN_ONE)
