@@ -163,12 +163,10 @@ def test_files_and_pickles_go_on(tmp_path):
         np.testing.assert_allclose(one.predict_interval(X), model.predict_interval(X), rtol=1e-6)
 
 
-def test_effects_and_monotone_columns_follow():
+def test_effects_follow():
     X, y = table(90)
-    model = ThresherRegressor(random_state=0, parts="columns", monotone={0: 1}).fit(X[:60], y[:60])
+    model = ThresherRegressor(random_state=0, parts="columns").fit(X[:60], y[:60])
     model.partial_fit(X[60:], y[60:])
-    line = np.linspace(-1, 1, 50)[:, None] * [[1, 0, 0, 0]]
-    assert (np.diff(model.predict(line)) >= -1e-12).all()
     found = model.effects(X)
     np.testing.assert_allclose(found.values.sum(axis=1) + found.intercept, model.predict(X), atol=1e-9)
 

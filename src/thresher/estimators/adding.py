@@ -204,7 +204,6 @@ class AddsRows:
         self.loo_error_, self.fit_check_, self._learnt = fit.error, check, learnt
         self.double_precision_ = self.double_precision_ or len(data) <= self._sizes.double
         self._forget_effects()
-        self._make_monotone()
         self._judge_left_out(LeftOut(data, left_out, lambda: fit.left_out_variance(data), learnt.optimism))
         self._kept("factor", lambda: grown)
 

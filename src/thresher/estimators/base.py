@@ -157,7 +157,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
         self._forget_effects()
-        self._monotone, self._learnt = None, learnt_of(fitted)
+        self._learnt = learnt_of(fitted)
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
@@ -229,7 +229,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
             shares=shares,
             groups=groups,
             measured=measured,
-            guesses_categories=not (names_categories(self) or shares == Shares() or getattr(self, "monotone", None)),
+            guesses_categories=not (names_categories(self) or shares == Shares()),
         )
 
     def _check_parameters(self) -> None:
@@ -349,11 +349,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
                 return self.leaves_.predict(rows, backend=backend)
             few = self.pivots_ is None
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
-            if self._monotone is None:
-                return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
-            hidden, place = self._monotone.distinct(inputs, self._kernel)
-            others = backend.product(self._kernel, hidden, self.inputs_, self.alpha_, double=double)
-            return others[place] + self._monotone.outputs(inputs)
+            return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)
 
     @property
     def _kernel(self) -> SphereKernel:

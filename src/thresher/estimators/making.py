@@ -66,7 +66,7 @@ class MakesColumns:
         Cost: O(n) per column, and O(r³) for each ridge that is tried, on r rows.
         """
         own = self.encoder_
-        if self._interpolates or getattr(self, "monotone", None) or len(rows) < self._sizes.for_scales:
+        if self._interpolates or len(rows) < self._sizes.for_scales:
             return rows
         if own is None and (not is_frame(X) or names_categories(self) or X.shape[1] > self._sizes.columns):
             return rows

@@ -20,7 +20,6 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import numeric_targets, some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
-from thresher.estimators.effects.monotone import check_monotone
 from thresher.estimators.engine import Engine
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.measures import mean_square, share_of_guess
@@ -29,7 +28,7 @@ from thresher.estimators.losses.spreads import SpreadsByLoss
 from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.models.variance import Variance
-from thresher.estimators.parameters import check_loss, shares_of
+from thresher.estimators.parameters import check_loss
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -98,9 +97,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         ``"pairs"``, single ones and pairs; ``"mixed"``, half of the kernel all columns, half of it the others;
         ``"sharp"``, the same for steps; ``"layer"``, half of it neurons on top of those of single columns; or shares of
         all, columns, pairs and layer. ``"auto"``: the best on rows left out. Networks of finite width see all columns
-    monotone : columns, by name or place, whose effect must rise (1) or fall (-1), such as ``{"income": 1}``; for
-        ``parts="columns"`` and up to 4,096 distinct rows. Predictions are monotone in these columns, and constant
-        beyond the training values; error bars are those without it
     loss : ``"squared"``: the mean; ``"huber"``: an absurd target moves nothing: one beyond a knee from what the others
         say of it pulls no harder than there, one beyond twice the knee not at all. ``"poisson"``:
         counts, or other amounts from 0 on, whose logarithm of the mean is learnt; one target, infinite width.
@@ -160,7 +156,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     """
 
     target: str
-    monotone: Mapping[Any, int] | None
     _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
 
@@ -188,7 +183,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
         parts: Any = "auto",
-        monotone: Mapping[Any, int] | None = None,
         loss: str = "squared",
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         sequence: str | None = None,
@@ -214,7 +208,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
             left_out = None
         else:
             scaling, left_out, floor = self._fit_columns(X, rows, columns, weights)
-            self._make_monotone()
         self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
         self.target_ = "linear" if floor is None else "log"
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
@@ -223,12 +216,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         if self.loss_ != "squared":
             self._learnt = None
         return self
-
-    def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
-        data, most = super()._observations(rows, targets, **more), self._sizes.one_by_one
-        if self.monotone and len(data) > most:
-            raise InvalidInput(f"monotone columns are for up to {most:,} distinct rows; got {len(data):,}.")
-        return data
 
     def _judge_left_out(self, left_out: LeftOut) -> None:
         """Set what observations left out say of errors."""
@@ -359,8 +346,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        shares = shares_of(self.parts, self.width)
-        check_monotone(self.monotone, additive=shares is not None and shares.single == 1)
         if self.target not in TARGETS:
             raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
         check_loss(self, interpolates=self._interpolates)

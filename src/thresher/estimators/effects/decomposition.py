@@ -107,9 +107,6 @@ class Decomposition:
     @cached_property
     def intercept(self) -> Matrix:
         """The mean (o,) of what the terms leave."""
-        return self._constant()
-
-    def _constant(self) -> Matrix:
         rows = self.rows
         sums, squares = rows.means.sum(axis=0), (rows.means**2).sum(axis=0)
         constant = self.single * sums + self.pair / 2 * (sums**2 - squares) + rows.inside.sum(axis=0) + rows.rest

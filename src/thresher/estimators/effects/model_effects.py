@@ -17,7 +17,6 @@ from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.rows import new_rows
 from thresher.estimators.effects.curves import curves_of
 from thresher.estimators.effects.decomposition import Decomposition, Pairs, Terms
-from thresher.estimators.effects.monotone import Monotone, MonotoneDecomposition, fit_monotone, monotone_units
 from thresher.estimators.effects.names import column_names, unit_columns
 from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
 from thresher.estimators.effects.values import Effects, Explanation, others_name, pair_names, rest_name
@@ -39,8 +38,6 @@ _HINT = (
 
 class WithEffects:
     """What a fitted model is made of; ``decomposition.py`` says how."""
-
-    _monotone: Monotone | None = None  # functions of monotone columns, whose coefficients count for nothing
 
     def effects(self: Any, X: Any, *, pairs: int = 10, return_std: bool = False) -> Effects:
         """Return what rows X (k, d) have in each term of the model; with the intercept they add up to the prediction.
@@ -154,27 +151,7 @@ class WithEffects:
         nothing = np.zeros((len(self.inputs_), len(self.gains_)))
         given = self._kernel, self.inputs_, getattr(self, "alpha_", nothing)
         more = {"double": self.double_precision_, "threads": threads_of(self.n_jobs), "weights": self._row_weights()}
-        if self._monotone is not None:
-            return MonotoneDecomposition(*given, columns=unit_columns(self), monotone=self._monotone, **more)
         return Decomposition(*given, columns=unit_columns(self), **more)
-
-    def _make_monotone(self: Any) -> None:
-        """Replace the effects of monotone columns, if any, by monotone ones, and fit the other columns to the rest."""
-        directions = monotone_units(self) if getattr(self, "monotone", None) else {}
-        if not directions:
-            return
-        kernel, parts = self._kernel, self._kernel.parts
-        matrix = Cpu(threads_of(self.n_jobs)).dense(kernel, self.inputs_).dense()
-        self.alpha_, found = fit_monotone(
-            matrix,
-            parts.split(self.inputs_)[1],
-            self.penalty_,
-            self.alpha_,
-            single=float(parts.factors(kernel.diagonal)[1]),
-            directions=directions,
-        )
-        self._monotone = found._replace(at=found.at / parts.shares.sharpness)
-        self._forget_effects()
 
     def _row_weights(self: Any) -> Matrix:
         """Return the weights (n,) of inputs in the fit, which are seen in what the ridge adds to the diagonal."""
@@ -272,10 +249,8 @@ class WithEffects:
             return np.full(len(self.gains_), np.nan)
         if self._error_penalty is not self.penalty_:
             return np.full(len(self.gains_), 1 / (self.loss_ridge_ * self._kernel.diagonal))
-        targets, alpha = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_, self.alpha_
-        if self._monotone is not None:
-            alpha = Cpu(threads_of(self.n_jobs)).dense(self._kernel, self.inputs_).solve(self.penalty_, targets)
-        return np.asarray((alpha * targets).mean(axis=0))
+        targets = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_
+        return np.asarray((self.alpha_ * targets).mean(axis=0))
 
     def _shaped(self: Any, values: Matrix) -> Matrix:
         """Return values (k, terms) of a single output, or (k, terms, outputs)."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
-from thresher.estimators.effects.monotone import Monotone
 from thresher.estimators.files.model_checks import check_fitted, check_model
 from thresher.estimators.losses.quantiles import describe_quantiles, restore_quantiles
 from thresher.estimators.models.leaves import Leaves, check_leaves
@@ -63,7 +61,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     """
     form = choose_form(form, estimator.results_)
     parameters = {name: _plain(value) for name, value in estimator.get_params().items() if name not in _NOT_SAVED}
-    parameters |= {name: _pairs(parameters[name]) for name in ("class_weight", "monotone") if name in parameters}
+    if "class_weight" in parameters:
+        parameters["class_weight"] = _pairs(parameters["class_weight"])
     parameters |= {"quantiles": [*map(float, parameters["quantiles"])]} if "quantiles" in parameters else {}
     if not isinstance(parameters["categorical_features"], str | None):
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
@@ -85,7 +84,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if parameters["width"] == math.inf:
         parameters["width"] = "inf"
     lift = estimator.lift_
-    tensors = _describe_lift(lift) | _describe_monotone(estimator)
+    tensors = _describe_lift(lift)
     tensors |= {
         name: np.atleast_1d(getattr(estimator, name)) for name in _ARRAYS if getattr(estimator, name, None) is not None
     }
@@ -198,7 +197,6 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
-    estimator._monotone = _restore_monotone(tensors, estimator)
     estimator._learnt = restore_learnt(tensors, about.get("learnt"), estimator)
     if about["classes"] is None:
         estimator.quantile_fits_ = restore_quantiles(tensors, estimator)
@@ -222,9 +220,8 @@ def _restore_parameters(told: dict[str, Any]) -> dict[str, Any]:
         parameters["width"] = math.inf
     if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
         parameters["start"] = parameters.pop("sequence", "sobol")
-    for name in ("class_weight", "monotone"):
-        if isinstance(parameters.get(name), list):
-            parameters[name] = dict(parameters[name])
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
     if "quantiles" in parameters:
         parameters["quantiles"] = tuple(parameters["quantiles"])
     return parameters
@@ -263,30 +260,6 @@ def _restore_angles(tensors: dict[str, NDArray[Any]], groups: Any) -> Angles | N
     return found
 
 
-def _describe_monotone(estimator: Any) -> dict[str, NDArray[Any]]:
-    """Return the functions of monotone columns, as arrays; none if there are none."""
-    found = estimator._monotone
-    return {} if found is None else {f"monotone.{name}": value for name, value in found._asdict().items()}
-
-
-def _restore_monotone(tensors: dict[str, NDArray[Any]], estimator: Any) -> Monotone | None:
-    """Return the functions of monotone columns; None if there are none."""
-    if "monotone.units" not in tensors:
-        return None
-    found = Monotone(*(tensors[f"monotone.{name}"] for name in Monotone._fields))
-    angles, outputs, ends = estimator.lift_.angles_, len(estimator.gains_), found.ends
-    whole = found.units.dtype.kind == ends.dtype.kind == "i" and angles is not None and len(found.units) > 0
-    fits = whole and len(ends) == len(found.units) + 1 and ends[0] == 0 and ends[-1] == len(found.at)
-    fits = fits and (np.diff(ends) > 0).all() and set(found.units + len(angles)) <= set(range(len(angles.numbers)))
-    shapes = found.values.shape, len(np.unique(found.units))
-    if not fits or shapes != ((len(found.at), outputs), len(found.units)) or estimator.parts_.single != 1:
-        raise ValueError("its monotone columns do not fit together")
-    rising = all((np.diff(found.at[a:b]) > 0).all() for a, b in pairwise(ends))
-    if not rising or not all(np.isfinite(one).all() for one in found):
-        raise ValueError("its monotone columns have values that are not valid")
-    return found
-
-
 def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
     """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
     found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
@@ -307,7 +280,7 @@ def _describe_reading(encoder: TableEncoder | None) -> dict[str, Any] | None:
 
 
 def _pairs(given: Any) -> Any:
-    """Return a dict from labels, or columns, to numbers as JSON knows it: pairs of both."""
+    """Return a dict from labels to numbers as JSON knows it: pairs of both."""
     return [(_plain(name), float(value)) for name, value in given.items()] if isinstance(given, Mapping) else given
 
 

@@ -31,8 +31,7 @@ WIDTH = 1 << 17  # with width="auto": training is sublinear in it
 TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
 _WITH_A_RIDGE = ("alpha_", "penalty_", "noise_", "residuals_", "feature_importances_", "_taken", "_effects",
-                 "_monotone", "_learnt", "_again", "quantile_fits_", "dispersion_",
-                 "loss_scores_")  # of an earlier fit  # fmt: skip
+                 "_learnt", "_again", "quantile_fits_", "dispersion_", "loss_scores_")  # of an earlier fit  # fmt: skip
 
 
 def check_interpolation(estimator: Any, *, interpolates: bool) -> None:
