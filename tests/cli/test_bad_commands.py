@@ -78,7 +78,6 @@ BAD = {
         r"--start is only for exact training\. Add --ridge 0",
     ),
     "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
-    "workers of no cluster": (GOOD, "t.csv", ["--workers", "3"], r"--workers is only for a cluster\. Add --engine ray"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
     "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
     "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other files in it.*new folder"),

@@ -61,15 +61,5 @@ def test_a_long_scan_is_told_in_lines(monkeypatch):
     assert console.file.getvalue() == "  start scan: 50% of 1,000 neurons, 166/s, 3 s left\n"
 
 
-def test_workers_are_named_one_by_one_or_by_the_slowest_and_the_fastest():
-    console = Console(file=io.StringIO(), terminal=True)
-    with Live(console, 1000, inputs=10) as live:
-        live.on_workers([100, 200], [500, 500])
-        live.on_workers([10 * worker for worker in range(1, 21)], [1000] * 20)
-    shown = console.file.getvalue()
-    assert "2 workers: 20%, 40%" in shown
-    assert "20 workers: 1% to 20%" in shown
-
-
 def test_counts_as_people_say_them():
     assert [short(count) for count in (7, 1200, 4_700_000, 2 * 10**9)] == ["7", "1.2 k", "4.7 M", "2 G"]

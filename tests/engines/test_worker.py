@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as arrays
 from properties import examples
 
 from thresher import InvalidInput, MemoryRefused, NotAvailable, Ray, to_sphere
-from thresher.engines import Shares
 from thresher.engines.cluster import Node, deal, require_nodes, share_of_cpu
+from thresher.engines.footprint import Shares
 from thresher.engines.worker import Call, Worker, here, pack
 from thresher.interfaces import Shard, Step
 from thresher.model.network import NetworkSettings

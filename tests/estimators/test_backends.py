@@ -7,11 +7,9 @@ import naive
 import numpy as np
 import pytest
 from parted import SHARES, Parted
-from test_clustered import Workers
 
 from thresher import to_sphere
 from thresher.algebra import ridge
-from thresher.estimators.backends.cluster import Clustered
 from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.kernels.gradients import mix_outputs
@@ -34,7 +32,6 @@ def gpu():
 BACKENDS = {
     "processor": lambda: Cpu(2),
     "one thread": lambda: Cpu(2).alone(),
-    "cluster": lambda: Clustered(Workers(3), 1, few=10),
     "gpu": gpu,
 }
 

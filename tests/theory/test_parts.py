@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from parted import SHARES, Parted
 from properties import examples
 
-from thresher.estimators.backends.cluster import KernelRows
 from thresher.estimators.backends.processor import Cpu
 from thresher.loops.parts import add_parts, add_parts_double
 from thresher.theory import Parts, Shares, firing_probability
@@ -123,16 +122,6 @@ def test_half_matrices(share):
 
 def _some(one, rows):
     return one._replace(vectors=one.vectors[rows], cells=one.cells[rows])
-
-
-@pytest.mark.parametrize("memory", [0.0, 1e9])
-@pytest.mark.parametrize("shares", SHARES)
-def test_slices_of_a_cluster(memory, shares):
-    one = Parted.drawn(300)
-    kernel, vectors = one.kernel(shares), np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
-    recipe = KernelRows(one.inputs.astype(np.float32), kernel.shift, kernel.parts, memory=memory)
-    found = np.concatenate([recipe.slice(rows).times(vectors) for rows in (range(256), range(256, 300))])
-    np.testing.assert_allclose(found, Cpu(1).dense(kernel, one.inputs).dense() @ vectors, atol=2e-3)
 
 
 @pytest.mark.parametrize("shares", SHARES)

@@ -20,12 +20,11 @@ from thresher.cli.pieces.options import (
     LOSSES,
     PARTS,
     WIDTH,
-    cluster_options,
     reading_options,
-    take_engine,
     take_reading,
 )
 from thresher.cli.pieces.places import forget_checkpoint, new_places, say_kept
+from thresher.devices import DEVICES, find_device
 from thresher.loops import WATCH
 from thresher.output import Console, to_json
 from thresher.pages import find_jinja
@@ -75,7 +74,13 @@ _TEST_SIZE = 0.2
     help="With --ridge 0: linear solver.",
 )
 @click.option("--start", type=click.Choice(STARTS), help="With --ridge 0: where start weights come from.")
-@cluster_options
+@click.option(
+    "--device",
+    type=click.Choice(DEVICES),
+    default="cpu",
+    show_default=True,
+    help="What computes: the processor, or a GPU.",
+)
 @click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
@@ -245,7 +250,7 @@ def _check_options(options: dict[str, Any]) -> None:
     if options["test_size"] is not None and not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
-    take_engine(options)
+    find_device(options["device"])
     if options["report"] is not None:
         find_jinja()
     for name in ("shift", "ridge", "bias"):

@@ -12,7 +12,7 @@ from thresher.engines.footprint import Shares
 from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
 from thresher.memory import format_bytes
 
-__all__ = ["Node", "Ray", "deal", "require_nodes", "room_for", "share_of_cpu"]
+__all__ = ["Node", "Ray", "deal", "require_nodes", "share_of_cpu"]
 
 _GRAIN = 10_000  # Ray counts processors in parts of so many
 
@@ -83,12 +83,6 @@ def share_of_cpu(nodes: Sequence[Node], workers: int, cpus: int) -> float:
     while any(node.cpus >= 1 for node in nodes) and _places(nodes, 1 / parts) < workers:
         parts += 1
     return _GRAIN // parts / _GRAIN if parts <= _GRAIN and any(node.cpus >= 1 for node in nodes) else 0.0
-
-
-def room_for(nodes: Sequence[Node], workers: int, share: float) -> float:
-    """Return the bytes that each worker has to itself on the machine where they are scarcest."""
-    here = [(node.memory, min(_places([node], share, workers), workers)) for node in nodes]
-    return min((memory / places for memory, places in here if places), default=0.0)
 
 
 def _places(nodes: Sequence[Node], share: float, most: int = 0) -> int:

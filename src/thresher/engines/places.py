@@ -1,4 +1,4 @@
-"""Where neurons live: what ``device=`` and ``engine=`` stand for, in trainings, estimators and commands."""
+"""Where neurons live: what ``device=`` and ``engine=`` stand for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thresher.engines.threads import Sliced, Threads
 from thresher.errors import InvalidInput, not_installed, warn_of_old
 from thresher.interfaces import Executor
 
-__all__ = ["LOCAL", "Here", "Place", "Where", "place_of", "watched"]
+__all__ = ["Here", "Place", "Where", "place_of"]
 
 
 class Place(Protocol):
@@ -84,9 +84,6 @@ class Where(NamedTuple):
         return self.device == "cuda"
 
 
-LOCAL = Where()  # threads of this process
-
-
 def place_of(where: Where) -> Place:
     """Return what makes executors there; from here on Ray is needed for a cluster."""
     engine = where.engine
@@ -101,8 +98,3 @@ def place_of(where: Where) -> Place:
             raise
         raise not_installed("engine='ray' needs Ray", extra="ray") from None
     return Cluster(engine if isinstance(engine, Ray) else Ray(), where.device)
-
-
-def watched(engine: Any, progress: Callable[[Sequence[int], Sequence[int]], None]) -> Any:
-    """Return an engine that tells how far each of its workers has come, if it has workers."""
-    return replace(engine, progress=progress) if isinstance(engine, Ray) else engine

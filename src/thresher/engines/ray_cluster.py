@@ -23,7 +23,7 @@ import ray
 from numpy.typing import NDArray
 from ray import exceptions
 
-from thresher.engines.cluster import Node, Ray, deal, require_nodes, room_for, share_of_cpu
+from thresher.engines.cluster import Node, Ray, deal, require_nodes, share_of_cpu
 from thresher.engines.footprint import Footprint, Shares
 from thresher.engines.threads import Sliced
 from thresher.engines.worker import Answer, Call, Worker, here
@@ -144,36 +144,27 @@ class Cluster:
         """Return how many workers there will be for these slices."""
         return min(self._count(), len(ranges))
 
-    def room(self, workers: int) -> float:
-        """Return the bytes that each of so many workers finds on its machine."""
-        nodes = self.session.nodes()
-        return room_for(nodes, workers, share_of_cpu(nodes, workers, self.options.cpus))
-
     def memory(self, footprint: Footprint, ranges: Sequence[range]) -> int:
         """Return about how many bytes training takes in this process."""
         return self._shares(footprint, ranges).driver
 
     def check_memory(self, footprint: Footprint, ranges: Sequence[range], budget: int | None) -> None:
         """Refuse what would take more than the budget here, or than the machines of the cluster have."""
-        shares, kind, outputs = self._shares(footprint, ranges), footprint.kind, len(footprint.targets)
-        self.require(shares, self.workers(ranges), facts=footprint.farthest, outputs=outputs, kind=kind)
-        what = f"the process that trains {footprint.settings.width:,} neurons on a cluster"
-        require(shares.driver, budget=budget, what=what, remedy=kind.REMEDY)
-
-    def _shares(self, footprint: Footprint, ranges: Sequence[range]) -> Shares:
-        return footprint.shares(workers=self.workers(ranges), threads=self.options.cpus)
-
-    def require(self, shares: Shares, workers: int, *, facts: Any, outputs: int, kind: Any) -> None:
-        """Refuse workers that do not fit into the memory of the machines, or of their GPUs, before any work."""
+        shares, kind, workers = self._shares(footprint, ranges), footprint.kind, self.workers(ranges)
         nodes = self.session.nodes()
         share = share_of_cpu(nodes, workers, self.options.cpus)
         require_nodes(nodes, shares, workers=workers, share=share, remedy=kind.REMEDY)
         if self.device == "cuda":
             ask: Any = ray.remote(num_gpus=1, num_cpus=0, max_retries=0)(kind.require_device)
             try:
-                ray.get(ask.remote(facts.part_of(workers), outputs))
+                ray.get(ask.remote(footprint.farthest.part_of(workers), len(footprint.targets)))
             except exceptions.RayTaskError as error:
                 raise error.cause from None
+        what = f"the process that trains {footprint.settings.width:,} neurons on a cluster"
+        require(shares.driver, budget=budget, what=what, remedy=kind.REMEDY)
+
+    def _shares(self, footprint: Footprint, ranges: Sequence[range]) -> Shares:
+        return footprint.shares(workers=self.workers(ranges), threads=self.options.cpus)
 
     def __call__(self, recipe: Sliced, ranges: Sequence[range], *, threads: int) -> RayExecutor:
         """Return an executor; ``threads`` are those of this process, and not used by workers."""
@@ -202,7 +193,7 @@ class RayExecutor:
         self._inputs = len(recipe.inputs)
         parts = deal(ranges, cluster.workers(ranges))
         self._share = share_of_cpu(self._session.nodes(), len(parts), self._options.cpus)
-        self._unit, self._log = recipe.UNIT, list[Call]()
+        self._log = list[Call]()
         self._spent = dict.fromkeys(("sent", "received", "begin", "compute", "wait", "restarts"), 0.0)
         self.seats = [_Seat(number, part) for number, part in enumerate(parts)]
         self._put(recipe)
@@ -305,10 +296,10 @@ class RayExecutor:
         if seat.tries > self._options.retries:
             first, last = seat.ranges[0].start, seat.ranges[-1].stop - 1
             raise WorkerLost(
-                f"worker {seat.number + 1} of {len(self.seats)} ({self._unit} {first:,} to {last:,}) was lost "
+                f"worker {seat.number + 1} of {len(self.seats)} (neurons {first:,} to {last:,}) was lost "
                 f"{seat.tries} times in one call, and started again {seat.tries - 1} times: {_line(error)} "
-                "What a checkpoint holds is kept: mend the cluster and go on from it (resume= of train, checkpoint= of "
-                "an estimator), there or with engine='local'."
+                "What a checkpoint holds is kept: mend the cluster and go on from it (resume=True), there or with "
+                "engine='local'."
             ) from error
         _kill(seat.actor)
         self._begin(seat)

@@ -1,9 +1,9 @@
-"""An executor: slices of neurons, or of rows, in this process, worked on by threads."""
+"""An executor: slices of neurons in this process, worked on by threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,14 @@ _SHARED_COUNTS = 4096  # inputs up to which each thread gets its own copy of the
 
 
 class Sliced(Protocol):
-    """A recipe of slices, of neurons or of rows, that can be sent to another process."""
-
-    UNIT: ClassVar[str]  # what slices hold
+    """A recipe of slices of neurons that can be sent to another process."""
 
     @property
     def inputs(self) -> NDArray[Any]:
         """The inputs (n, d)."""
 
     def slice(self, numbers: range) -> Any:
-        """Return the slice of some neurons or rows: the same in every process."""
+        """Return the slice of some neurons: the same in every process."""
 
     def part(self, ranges: Sequence[range]) -> Sliced:
         """Return what a worker needs to make these slices, which are neighbours."""

@@ -1,4 +1,4 @@
-"""A worker: some slices, of neurons or of rows, in a process of their own, which is told and answers in bytes.
+"""A worker: some slices of neurons, in a process of their own, which is told and answers in bytes.
 
 Bytes can be counted, sent to many workers after being made once, and kept in a log: a worker that is lost is made again
 from the recipe and from the calls that changed its slices.
@@ -23,7 +23,7 @@ __all__ = ["Answer", "Call", "Packed", "Worker", "here", "pack"]
 
 # Methods of slices and shards that change nothing, by name. Any other is kept in the log.
 _QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "jacobian_times_displacement", "squared_distance",
-              "weights", "drifts", "audit", "times", "sums")  # fmt: skip
+              "weights", "drifts", "audit")  # fmt: skip
 
 
 def here() -> str:

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_whole
-from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow, warn_of_old
+from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow
 from thresher.estimators.adding import AddsRows, learnt_of
 from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
@@ -26,7 +26,6 @@ from thresher.estimators.data.rows import names_categories, new_rows, numeric_ta
 from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.effects.model_effects import WithEffects
-from thresher.estimators.engine import Engine, backend_for, check_where
 from thresher.estimators.files.exporting import WithFiles
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import Backend, Measure
@@ -74,7 +73,6 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     random_state: int | np.random.RandomState | None
     n_jobs: int | None
     device: str
-    engine: Engine
     approximation: str
     checkpoint: str | Path | None
     verbose: int
@@ -188,10 +186,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
         self._warn_far(data.X)
         told, said, options = self.callbacks or (), self.verbose > 0, self._options(data)
         rows = "hadamard" if options.sequence == "hadamard" else "random"  # Sobol points are for a ridge
-        more = {**options.where._asdict(), "start": rows, **(self.train_options or {})}
-        if "engine" in (self.train_options or {}):
-            warn_of_old("train_options={'engine': ...}", "engine=...")
-            more["device"] = "cpu"
+        more = {"device": self.device, "start": rows, **(self.train_options or {})}
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:
@@ -202,10 +197,9 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
         plan = Plan(columns=True) if asked == "columns" else Plan(rounds=0 if asked == "auto" else int(asked))
         shares = shares_of(self.parts, self.width)
         plan = plan if shares is None or shares.whole else Plan()  # features are those of all columns together
-        width = self._width(len(data), data.targets.shape[1])
-        where, (groups, measured) = check_where(self.engine, self.device, width=width), self._encoded_columns()
+        groups, measured = self._encoded_columns()
         return Options(
-            width=width,
+            width=self._width(len(data), data.targets.shape[1]),
             shift=chosen(self.shift),
             ridge=chosen(self.ridge),
             bias=chosen(self.bias),
@@ -218,14 +212,14 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
             threads=threads_of(self.n_jobs),
             biases=self._biases,
             rows=self._rows,
-            backend=backend_for(where, threads_of(self.n_jobs), self._sizes),
+            backend=local_backend(self.device, threads_of(self.n_jobs)),
             measure=measure,
             sizes=self._sizes,
             checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
             taken=self._to_take(len(data)),
-            where=where,
+            device=self.device,
             shares=shares,
             groups=groups,
             measured=measured,
@@ -234,7 +228,6 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
 
     def _check_parameters(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(2**31))  # once, whatever is tried
-        check_where(self.engine, self.device, width=self.width)
         check_parameters(self)
         check_interpolation(self, interpolates=self._interpolates)
 

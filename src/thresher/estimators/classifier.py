@@ -23,7 +23,6 @@ from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.streams import some_of
-from thresher.estimators.engine import Engine
 from thresher.estimators.judging.measures import share_of_guess
 from thresher.estimators.losses.probabilities import (
     Labelled,
@@ -104,7 +103,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
-        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,

@@ -185,7 +185,7 @@ class Operator(Protocol):
 
 
 class Backend(Protocol):
-    """Blocks of a kernel and linear algebra, on a processor, a cluster or a GPU.
+    """Blocks of a kernel and linear algebra, on a processor or a GPU.
 
     Contract: ``tests/estimators/test_backends.py``.
     """
@@ -240,9 +240,6 @@ class Backend(Protocol):
         self, kernel: Limit, inputs: Matrix, targets: Matrix, penalty: Matrix, mix: Mix
     ) -> Matrix | None:
         """Return the gradients (c, n, d) of a fit at its own inputs (n, d); None if double precision is as quick."""
-
-    def passes(self, sweep: Any) -> Any:
-        """Return what makes passes over rows, where this ``Sweep`` would make them: it has ``sums`` as that has."""
 
     def pivots(self, operator: Operator, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank, a device array, from random pivots."""

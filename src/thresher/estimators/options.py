@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from thresher.engines import LOCAL, Where
 from thresher.estimators.data.made import Recipe
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Groups, Indicators
@@ -114,7 +113,7 @@ class Options(NamedTuple):
     measure: Measure = mean_square  # by which scales, features and ways to fit are compared
     checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
-    where: Where = LOCAL  # networks are trained
+    device: str = "cpu"  # that trains networks
     or_limit: bool = False  # whether the limit of infinite width is taken unless networks are measurably better
     sizes: Sizes = Sizes()
     taken: Taken | None = None

@@ -7,9 +7,8 @@ from typing import Any
 
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
-from thresher.errors import InvalidInput
+from thresher.errors import InvalidInput, warn_of_old
 from thresher.estimators.data.scaling import SCALES
-from thresher.estimators.engine import start_of
 from thresher.parallel import core_count
 from thresher.theory import Shares
 from thresher.theory.parts import MOST_SHARP
@@ -61,6 +60,14 @@ def check_parameters(model: Any) -> None:
         raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
     if model.approximation == "leaves" and model.bias == 0:
         raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
+
+
+def start_of(start: str, sequence: str | None) -> str:
+    """Return where start rows come from; ``sequence`` is the old word."""
+    if sequence is None:
+        return start
+    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=7)  # who calls fit
+    return sequence
 
 
 def check_loss(model: Any, *, interpolates: bool) -> None:

@@ -20,7 +20,6 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import numeric_targets, some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
-from thresher.estimators.engine import Engine
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.measures import mean_square, share_of_guess
 from thresher.estimators.losses.fits import FitsByLoss
@@ -76,10 +75,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     random_state : fixes the start weights
     n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
     device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
-        trained, but for networks with a ridge on more than 4,096 rows. Beside ``engine="ray"``: for workers on GPUs,
-        which train networks. Files do not keep it
-    engine : ``"ray"``, or a :class:`thresher.Ray`, for networks whose neurons, and exact fits or centres whose rows, if
-        they are more than 20,480, live on a Ray cluster; the rest is computed here. Files do not keep it
+        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 49,152; up to 131,072 too
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
@@ -176,7 +172,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
-        engine: Engine = "local",
         approximation: str = "auto",
         checkpoint: str | Path | None = None,
         verbose: int = 0,

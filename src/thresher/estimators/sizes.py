@@ -42,4 +42,3 @@ class Sizes(NamedTuple):
     pivots: int = 512  # rows that error bars of many rows are made of
     known: int = 1 << 17  # rows that say what these pivots know
     few_rows: int = 1024  # rows of the small fit that one of many rows is checked against
-    on_cluster: int = 20_480  # rows beyond which products with the kernel are made by a cluster

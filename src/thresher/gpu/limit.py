@@ -63,10 +63,6 @@ class Gpu:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def passes(self, sweep: Any) -> Any:
-        """Return the sweep itself, which computes here."""
-        return sweep
-
     def spare(self) -> float:
         """Return the free bytes of the GPU."""
         return float(device_bytes(self.device))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,6 @@ class Kind(Protocol):
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """All that a shard is made from: the same recipe and range give the same shard in every process."""
-
-    UNIT: ClassVar[str] = "neurons"
 
     kind: Kind
     settings: NetworkSettings

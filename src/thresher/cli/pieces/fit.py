@@ -17,7 +17,6 @@ from thresher import CheckTheorems, InvalidInput, Status
 from thresher.cli.pieces.live import Live, notes
 from thresher.cli.pieces.options import in_options
 from thresher.cli.pieces.places import CHECKPOINT, forget_checkpoint
-from thresher.engines import watched
 from thresher.output import Console
 from thresher.runs import Recorder
 from thresher.runs.making import Tested, output_names, test_model
@@ -31,7 +30,7 @@ __all__ = ["Work"]
 
 _GOES_ON = "Going on from the checkpoint: the start and its iterations are made again, without their solves."
 # Other trainings have loops of their own, which are compiled once they are needed.
-_USUAL = {"index": "certified", "start": "random", "dtype": "float32", "device": "cpu", "engine": "local"}
+_USUAL = {"index": "certified", "start": "random", "dtype": "float32", "device": "cpu"}
 _PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
 _CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
 _BY = {"squared": "squares", "log": "log loss", "mixed": "squares and one by log loss, mixed"}
@@ -136,8 +135,7 @@ class Work:
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
             callbacks = [recorder, live, *([CheckTheorems()] if options["certify"] else [])]
-            model.set_params(callbacks=callbacks, engine=watched(model.engine, live.on_workers))
-            model.set_params(train_options=self.train_options() | files).fit(X, y)
+            model.set_params(callbacks=callbacks, train_options=self.train_options() | files).fit(X, y)
         model.set_params(callbacks=None, train_options=self.train_options())
         self._say_choices(model)
         console.print(model.results_[0].solver)
@@ -200,7 +198,7 @@ class Work:
         if options["loss"] and self.task == "classification":
             target = self.table.target
             raise InvalidInput(f"--loss {options['loss']} is for numbers; {target} holds classes. Leave it out.")
-        given = {name: options[name] for name in ("shift", "ridge", "bias", "parts", "device", "engine")}
+        given = {name: options[name] for name in ("shift", "ridge", "bias", "parts", "device")}
         given |= {name: options[name] for name in ("width", "tol", "loss") if options[name] is not None}
         if options["categorical"]:
             given["categorical_features"] = split_names(options["categorical"], self.table.columns)

@@ -15,7 +15,6 @@ from thresher.output import Console, bar
 __all__ = ["Live", "end", "notes", "short"]
 
 _BETWEEN = 2.0  # seconds between plain lines about the start scan
-_EACH = 8  # workers up to which each is shown by itself
 
 
 class Live(Callback):
@@ -29,7 +28,7 @@ class Live(Callback):
         self._console, self._pairs = console, neurons * inputs
         self._names = list(names) if len(names) > 1 else []
         self._began = self._told = time.perf_counter()
-        self._by_worker, self._done, self._total, self._scanned, self._begun = "", 0, neurons, False, False
+        self._done, self._total, self._scanned, self._begun = 0, neurons, False, False
         self._shown = ExitStack()
 
     def __enter__(self) -> Live:
@@ -39,25 +38,15 @@ class Live(Callback):
     def __exit__(self, *error: object) -> None:
         self._shown.close()
 
-    def on_workers(self, done: Sequence[int], total: Sequence[int]) -> None:
-        """Show how far each worker of a cluster has come, or the slowest and the fastest of many."""
-        shares = [f"{part / whole:.0%}" for part, whole in zip(done, total, strict=True)]
-        if len(shares) > _EACH:
-            order = sorted(range(len(shares)), key=lambda place: done[place] / total[place])
-            shares = [f"{shares[order[0]]} to {shares[order[-1]]}"]
-        self._by_worker = f", {len(done)} workers: {', '.join(shares)}"
-        self.on_progress(sum(done), sum(total))
-
     def on_progress(self, done: int, total: int) -> None:
         """Move the bar, or print the progress of the scan."""
-        self._done = done = max(done, self._done)  # workers of a cluster are told of before their sums are made
-        self._total = total
+        self._done, self._total = done, total
         self._console.draw()
         now = time.perf_counter()
         if not self._console.is_terminal and now - self._told > _BETWEEN and done < total:
             rate = done / (now - self._began)
             left = (total - done) / rate if rate else math.inf
-            spent = f"{short(int(rate))}/s, {left:.0f} s left{self._by_worker}"
+            spent = f"{short(int(rate))}/s, {left:.0f} s left"
             self._console.print(f"  start scan: {done / total:.0%} of {total:,} neurons, {spent}")
             self._told = now
 
@@ -91,7 +80,7 @@ class Live(Callback):
             return ""
         share, rate = self._done / self._total, self._done / (time.perf_counter() - self._began)
         told = f"{short(int(rate))} neurons/s, {(self._total - self._done) / rate:.0f} s left" if rate else ""
-        return f"  start scan{self._by_worker} {bar(share)} {share:4.0%} {told}"
+        return f"  start scan {bar(share)} {share:4.0%} {told}"
 
 
 @contextmanager

@@ -1,25 +1,19 @@
-"""Options that commands share: numbers in the forms people write them, how files are read, where training runs."""
+"""Options that commands share: numbers in the forms people write them, how files are read."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, MutableMapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from thresher import InvalidInput, Ray
-from thresher.devices import DEVICES, find_device
-from thresher.engines import Where, place_of
 from thresher.tables.reading import Reading, is_delimiter, is_encoding
 
 __all__ = [
-    "AUTO", "COUNT", "COUNTS", "LOSSES", "PARTS", "WIDTH", "cluster_options", "in_options", "reading_options",
-    "take_engine", "take_reading",
+    "AUTO", "COUNT", "COUNTS", "LOSSES", "PARTS", "WIDTH", "in_options", "reading_options", "take_reading",
 ]  # fmt: skip
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 PARTS = ("auto", "all", "columns", "pairs", "mixed", "layer", "sharp")  # as estimators name them
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor, as it names them
@@ -131,30 +125,3 @@ def reading_options(default: str) -> Callable[[Any], Any]:
 def take_reading(options: dict[str, Any]) -> Reading:
     """Take the options of how CSV files are read out of all options, and return them."""
     return Reading(**{name: options.pop(name) for name in Reading._fields})
-
-
-def cluster_options(command: Command) -> Command:
-    """Add ``--device``, ``--engine``, ``--address`` and ``--workers`` to a command."""
-    for option in (
-        click.option("--workers", type=COUNT, help="With --engine ray: processes; default: one per core."),
-        click.option("--address", help="With --engine ray: of a cluster that runs; default: a new one, here."),
-        click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True,
-                     help="Where neurons and many rows live: in this process, or on a Ray cluster."),
-        click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True,
-                     help="What computes: the processor, or a GPU; with --engine ray, the GPUs of its workers."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def take_engine(options: MutableMapping[str, Any]) -> None:
-    """Put what an estimator takes as its engine in the place of the three options; refuse what does not go together."""
-    address, workers = options.pop("address"), options.pop("workers")
-    if options["engine"] == "ray":
-        options["engine"] = Ray(address=address, workers=workers)
-        place_of(Where(options["engine"]))  # refuses if Ray is not installed
-        return
-    find_device(options["device"])
-    for name, value in (("address", address), ("workers", workers)):
-        if value is not None:
-            raise InvalidInput(f"--{name} is only for a cluster. Add --engine ray, or leave it out.")

@@ -1,1 +1,1 @@
-"""What computes: the processor and a cluster; a GPU is a package of its own (thresher.gpu)."""
+"""What computes: the processor; a GPU is a package of its own (thresher.gpu)."""

@@ -103,10 +103,6 @@ class Cpu:
         alpha = solve_single(limit_square(fast, kernel.shift, threads=self.threads), penalty, targets)
         return None if alpha is None else self.gradients(kernel, fast, fast, mix(alpha))
 
-    def passes(self, sweep: Any) -> Any:
-        """Return the sweep itself."""
-        return sweep
-
     def pivots(self, operator: Operator, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank. Cost: r columns, and O(nr²)."""
         diagonal = np.full(len(operator), operator.diagonal)

@@ -36,7 +36,7 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_", "offset_",
            "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_", "dispersion_")  # fmt: skip
-_NOT_SAVED = ("callbacks", "checkpoint", "device", "engine")  # parameters that are of one fit alone
+_NOT_SAVED = ("callbacks", "checkpoint", "device")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = (
     "inputs",

@@ -17,9 +17,9 @@ rows costs M² per row instead of M per row and step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class _CentresFit:
         order = np.argsort(drawn[low.pivots])
         own = drawn[low.pivots][order]
         sweep = Sweep(stream, targets, self._weights, places, self._centres, own, order, kernel, backend)
-        self._sums = backend.passes(sweep).sums
+        self._sums = sweep.sums
         self._right: Matrix | None = None  # Kᵀ W y (M, k), once it was made
 
     def _double(self, values: Any) -> Any:
@@ -183,7 +183,7 @@ class _CentresFit:
         done = int(saved["steps"].item()) if saved else 0
         penalties = backend.put(np.repeat(np.array(ridges) * self._diagonal, outputs))
 
-        def times(alpha: Any) -> Any:  # which does not know the descent: in a cycle workers would outlive the fit
+        def times(alpha: Any) -> Any:
             nonlocal done
             done += 1
             sums, said = self._sums(alpha, lambda share: tell((done + share) / passes))
@@ -226,8 +226,6 @@ class _CentresFit:
 class Sweep:
     """Passes over rows, with the kernel K (n, M) between them and the centres.
 
-    It is a recipe of slices of rows too: the sweep of some rows, which a worker of a cluster holds, is a slice.
-
     Parameters
     ----------
     stream : n rows
@@ -237,11 +235,7 @@ class Sweep:
     own, which : (m,) numbers of rows that are centres, ascending, and which they are
     kernel : the limit kernel of inputs
     backend : that computes
-    first : number of the first row
     """
-
-    UNIT: ClassVar[str] = "rows"
-    REMEDY: ClassVar[str] = "Use fewer workers with more cpus each."
 
     stream: Stream
     targets: Matrix
@@ -252,30 +246,6 @@ class Sweep:
     which: Numbers
     kernel: Limit
     backend: Backend
-    first: int = 0
-
-    @property
-    def inputs(self) -> Single:
-        """The inputs that all rows see: the centres."""
-        return self.centres
-
-    def slice(self, rows: range) -> Sweep:
-        """Return the sweep of some rows, which are read, on one thread of a processor. Cost: O(d) per row."""
-        here = slice(rows.start - self.first, rows.stop - self.first)
-        left_out = self.places[here] >= 0
-        return replace(
-            self,
-            stream=Stream(self.stream.take(np.arange(here.start, here.stop))),
-            targets=self.targets[here],
-            weights=self.weights[here],
-            places=np.where(left_out, np.cumsum(left_out) - 1, -1),
-            backend=Cpu(1),
-            first=rows.start,
-        )
-
-    def part(self, ranges: Sequence[range]) -> Sweep:
-        """Return the sweep of all rows of some slices, which are neighbours."""
-        return self.slice(range(ranges[0].start, ranges[-1].stop))
 
     def sums(self, alpha: Any, tell: Callable[[float], object] = lambda share: None) -> tuple[Any, Any]:
         """Return Kᵀ W K alpha (M, c), and the outputs of rows left out (held, c); without alpha, Kᵀ W y.
@@ -285,7 +255,7 @@ class Sweep:
         backend, single = self.backend, self.backend.arrays.float32
         columns = None if alpha is None else backend.arrays.asarray(alpha, dtype=single)
         centres, weights = backend.put(self.centres), self.weights[:, None].astype(np.float32)
-        own, diagonal = self.own - self.first, self.kernel.diagonal
+        own, diagonal = self.own, self.kernel.diagonal
 
         def part(item: tuple[int, NDArray[Any]]) -> tuple[slice, Any, Any]:
             first, block = item

@@ -28,7 +28,7 @@ BIAS = 0.5  # of the lift, with bias="auto": keeps lengths apart, inputs still w
 SCALE = "standardise"  # with scale="auto"
 _ROUNDING = 1e-4  # of answers: training may be in single precision
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
-TRAIN_OPTIONS = ("index", "solver", "engine", "method", "first_step", "damping", "dtype", "memory_budget",
+TRAIN_OPTIONS = ("index", "solver", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
 _WITH_A_RIDGE = ("alpha_", "penalty_", "noise_", "residuals_", "feature_importances_", "_taken", "_effects",
                  "_learnt", "_again", "quantile_fits_", "dispersion_", "loss_scores_")  # of an earlier fit  # fmt: skip

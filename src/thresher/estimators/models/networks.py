@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from thresher.algebra import ConjugateGradient
 from thresher.algebra.system import Preconditioner
-from thresher.engines import LOCAL, Where
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.kernels.kernel import SphereKernel
@@ -48,7 +47,7 @@ def train_penalised(
     tol: float,
     max_iterations: int | None,
     threads: int,
-    where: Where = LOCAL,
+    device: str = "cpu",
     callbacks: Sequence[Callback] = (),
 ) -> list[Result]:
     """Train one network for each column of the targets, all from one start.
@@ -60,7 +59,7 @@ def train_penalised(
     first : the first solutions (n, k), (G + penalty)⁻¹ y with the Gram matrix of the start; without it no n x n matrix
         is made, and the first step is that of the limit
     near : that matrix with the penalty, as what preconditions all later solves; None for what the engine solves with
-    where : networks are trained
+    device : that trains them
 
     Cost: O(mnd) per iteration and output, and for each product of a solve.
     """
@@ -68,7 +67,7 @@ def train_penalised(
     options = {
         "width": settings.width, "shift": settings.shift, "seed": start.seed, "twins": start.twins,
         "start": start.sequence, "penalty": penalty, "max_iterations": max_iterations,
-        "threads": threads, "callbacks": callbacks, **where._asdict(),
+        "threads": threads, "callbacks": callbacks, "device": device,
     }  # fmt: skip
     problems = [Problem(inputs, column) for column in np.ascontiguousarray(targets.T)]
     if first is None:
@@ -149,7 +148,7 @@ def train_few(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
-        where=options.where,
+        device=options.device,
         callbacks=callbacks,
     )
     return Networks(gains, results, fit.ridge, fit.penalty, loss)
@@ -182,7 +181,6 @@ def train_many(
         tol=options.tol,
         max_iterations=options.max_iterations,
         threads=options.threads,
-        where=options.where if options.where.on_cluster else LOCAL,  # over pairs on the CPU of this machine
         callbacks=callbacks,
     )
     return Networks(gains, results, ridge, penalty, loss)
