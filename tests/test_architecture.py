@@ -43,11 +43,10 @@ OUTSIDE = [
     "jinja2",
     "pandas",
     "pyarrow",
-    "tensorboardX",
 ]
 ONE_FILE = {"matplotlib": "figures.drawing", "jinja2": "pages", "pandas": "training.history",
             "pyarrow": "tables.columns",
-            "ray": "engines.ray_cluster", "tensorboardX": "training.tensorboard"}  # fmt: skip
+            "ray": "engines.ray_cluster"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
 LONGEST = 60
 
@@ -186,7 +185,7 @@ def test_what_is_imported_is_installed_with_the_package_or_with_an_extra():
     known = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
     lists = [known["dependencies"], *known["optional-dependencies"].values()]
     declared = {re.match(r"[\w-]+", one)[0].lower() for wanted in lists for one in wanted}
-    declared |= {"sklearn", "tensorboardx", "llvmlite", "markupsafe"}  # their names in code; parts of Numba and Jinja2
+    declared |= {"sklearn", "llvmlite", "markupsafe"}  # their names in code; parts of Numba and Jinja2
     used = {other.split(".")[0].lower() for name in FILES for other in imported_modules(name)}
     assert used - set(sys.stdlib_module_names) - {"thresher"} <= declared
     assert "rich" not in used  # four packages, for bars and tables

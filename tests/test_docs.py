@@ -4,7 +4,6 @@ import re
 import runpy
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.stem for path in DOCS.glob("*.md"))
 RUNNABLE = ["activations", "index", "quickstart", "choose", "coming_from", "effects", "estimators", "example_churn",
             "example_counts", "example_houses", "example_images", "example_million", "losses", "tables", "notebooks",
-            "own_loss", "own_model", "tutorial_digits", "tutorial_index", "tutorial_table"]  # fmt: skip
+            "own_loss", "tutorial_digits", "tutorial_index", "tutorial_table"]  # fmt: skip
 NAMES = {path.name for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")}
 YOURS = {"score.py", "score_numpy.py"}  # a reader writes them
 SMALLER = [("10**6", "10**4")]  # the tutorial says a million; here the words count, not the width
@@ -33,9 +32,6 @@ def test_code_in_the_docs_runs_and_prints_what_is_shown(page, monkeypatch, tmp_p
     pytest.importorskip("matplotlib").use("agg")
     if page == "tutorial_table":
         pytest.importorskip("onnxruntime", reason="the extra 'onnx'")
-    if page == "own_model":
-        pytest.importorskip("torch", reason="the extra 'torch'")
-        warnings.filterwarnings("ignore", ".*torch.jit", DeprecationWarning)  # by torch itself, of its own parts
     monkeypatch.chdir(tmp_path)
     assert code_of(page)
     for printed, said in run_page(page, SMALLER):

@@ -13,7 +13,6 @@ from thresher.errors import (
 )
 
 if TYPE_CHECKING:
-    from thresher.algebra.products import gauss_newton_step
     from thresher.engines import Ray
     from thresher.estimators import (
         Effects,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
         Iteration,
         Result,
         Status,
-        TensorBoard,
         replay,
         replay_together,
         train,
@@ -67,7 +65,6 @@ __all__ = [
     "SphereLift",
     "Status",
     "TableEncoder",
-    "TensorBoard",
     "ThresherClassifier",
     "ThresherError",
     "ThresherRegressor",
@@ -76,7 +73,6 @@ __all__ = [
     "__version__",
     "default_shift",
     "evaluate",
-    "gauss_newton_step",
     "load",
     "plot_effects",
     "replay",
@@ -90,7 +86,6 @@ __version__ = "0.2.0"
 
 # What is imported once it is asked for: NumPy, SciPy and Numba take a second, scikit-learn takes another.
 _LATER = {
-    "thresher.algebra.products": ("gauss_newton_step",),
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
         "Effects", "Explanation", "FarOutside", "Outgrown", "SphereLift", "TableEncoder", "ThresherClassifier",
@@ -103,8 +98,8 @@ _LATER = {
     "thresher.runs.report.term_pictures": ("plot_effects",),
     "thresher.runs.saved": ("load",),
     "thresher.training": (
-        "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "TensorBoard", "replay",
-        "replay_together", "train", "train_together",
+        "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "replay", "replay_together", "train",
+        "train_together",
     ),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _LATER.items() for name in names}

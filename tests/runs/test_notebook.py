@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from thresher import History, NotAvailable, TensorBoard, train
+from thresher import History, NotAvailable, train
 from thresher.datasets import random_problem
 from thresher.figures import Picture, draw
 from thresher.notebook import show_facts, show_table
@@ -62,7 +62,6 @@ class TestHistory:
         [
             ("matplotlib", lambda history: history.plot()),
             ("pandas", lambda history: history.to_pandas()),
-            ("tensorboardX", lambda history: TensorBoard("logs")),
             ("matplotlib", lambda history: draw({"one": Picture(lambda axes, _: None, "")}, None)),
         ],
     )
@@ -70,15 +69,6 @@ class TestHistory:
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(NotAvailable, match="pip install"):
             use(result.history)
-
-
-def test_tensorboard_writes_every_iteration(tmp_path):
-    pytest.importorskip("tensorboardX", reason="the extra 'tensorboard'")
-    train(random_problem(inputs=10, dimension=5), width=1000, callbacks=[TensorBoard(tmp_path)])
-    (written,) = tmp_path.iterdir()
-    content = written.read_bytes()
-    for name in (b"training/loss", b"training/flips", b"seconds/start", b"converged"):
-        assert name in content
 
 
 class TestRecorder:

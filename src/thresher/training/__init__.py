@@ -2,7 +2,6 @@
 
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
 from thresher.training.restore import replay, replay_together, restore_result, restore_results
-from thresher.training.tensorboard import TensorBoard
 from thresher.training.theorems import CheckTheorems
 from thresher.training.train import train, train_together
 
@@ -14,7 +13,6 @@ __all__ = [
     "Result",
     "State",
     "Status",
-    "TensorBoard",
     "replay",
     "replay_together",
     "restore_result",
