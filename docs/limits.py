@@ -80,12 +80,6 @@ CHOICES = [
     Limit("and standard errors that it must gain", "estimators: choosing.py", "_SURE"),
     Limit('knees of `loss="huber"`, in deviations of most rows', "estimators", "KNEES"),
     Limit('rows that the levels of `loss="quantile"` are fitted to, at most', "estimators: quantiles.py", "_ROWS"),
-    Limit(
-        "rows that come later: observations, times those at the last look, from which choices are looked at again",
-        "estimators: adding.py",
-        "_GROWN",
-    ),
-    Limit("share of the error that another choice must leave, to be said", "estimators: adding.py", "_BETTER"),
     Limit("floor of logarithms below the smallest target, in deviations of the targets", "estimators", "_ABOVE"),
     Limit(
         "share by which the error of networks or of the limit must be larger to be measurably worse",

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         Effects,
         Explanation,
         FarOutside,
-        Outgrown,
         SphereLift,
         TableEncoder,
         ThresherClassifier,
@@ -58,7 +57,6 @@ __all__ = [
     "MemoryRefused",
     "Network",
     "NotAvailable",
-    "Outgrown",
     "Problem",
     "Ray",
     "Result",
@@ -88,7 +86,7 @@ __version__ = "0.2.0"
 _LATER = {
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
-        "Effects", "Explanation", "FarOutside", "Outgrown", "SphereLift", "TableEncoder", "ThresherClassifier",
+        "Effects", "Explanation", "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier",
         "ThresherRegressor", "TooNarrow",
     ),
     "thresher.model.activations": ("Activation",),

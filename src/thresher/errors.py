@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 __all__ = [
-    "BrokenCertificate", "FarOutside", "InvalidInput", "MemoryRefused", "NotAvailable", "Outgrown", "ThresherError",
+    "BrokenCertificate", "FarOutside", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError",
     "TooNarrow",
     "WorkerLost",
     "not_installed",
@@ -52,10 +52,6 @@ class FarOutside(UserWarning):
     The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
     ``"none"`` they shift or rescale the whole column.
     """
-
-
-class Outgrown(UserWarning):
-    """Rows that came later do not suit what a model chose before; they are taken in all the same."""
 
 
 class TooNarrow(UserWarning):

@@ -103,8 +103,6 @@ def small(line):
     """The arguments of a command, of a size that takes a second, and with names in place of what stands for them."""
     words = [STANDS_FOR.get(word, word) for word in shlex.split(line)[1:]]
     words = [word for word in words if word]
-    if words[0] == "update":  # only the limit takes rows in
-        return ["update", "made/limit", "table.csv", *words[3:], "--force"]
     kind = "train exactly" if words[0] == "train" and "--ridge 0" in line else words[0]
     more = FAST.get(kind, []) if not {"--billion"} & set(words) else []
     if words[0] == "audit" and len(words) > 1:

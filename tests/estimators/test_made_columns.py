@@ -93,12 +93,6 @@ class TestDifferences:
         np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
         assert again.encoder_.made_ == model.encoder_.made_
 
-    def test_later_rows_have_them_too(self, model):
-        frame, y = dated(seed=3)
-        model = ThresherRegressor(**LIMIT).fit(*dated())
-        model.partial_fit(frame[20:40], y[20:40])
-        assert np.isfinite(model.predict(frame)).all()
-
     def test_dates_that_mean_nothing_make_none(self):
         frame, _ = dated()
         made = [len(ThresherRegressor(**LIMIT).fit(frame, np.random.default_rng(k).normal(size=400)).encoder_.made_)
@@ -186,15 +180,3 @@ def test_descriptions_are_checked(model):
     for strange in others:
         with pytest.raises((ValueError, TypeError, KeyError)):
             TableEncoder.from_json([*told[:-1], strange])
-
-
-def test_many_rows_are_fitted_again_with_what_was_made():
-    frame, y = dated(300)
-    model = ThresherRegressor(**LIMIT)
-    model._sizes = model._sizes._replace(one_by_one=128, small=64, large=128, held=64, weighed=64)
-    model.fit(frame, y)
-    made = model.encoder_.made_
-    more, z = dated(320)
-    model.refit(more, z)
-    assert [one.recipe for one in model.encoder_.made_] == [one.recipe for one in made]
-    assert model.encoder_.made_

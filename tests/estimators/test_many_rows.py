@@ -341,7 +341,6 @@ def test_what_cannot_be_is_refused_before_any_work(table):
     for options, said in (
         ({"approximation": "leaves", "bias": 0}, "need a bias above 0"),
         ({"approximation": "centres", "width": 100}, "is for infinite width"),
-        ({"ridge": 0, "checkpoint": "here"}, "in train_options"),
     ):
         with pytest.raises(InvalidInput, match=said):
             regressor(**options).fit(X, y)

@@ -11,7 +11,6 @@ from thresher import ThresherRegressor
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.judging.holdout import HoldOut, Solved
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES
@@ -66,7 +65,7 @@ def test_many_rows_decide_between_a_metric_and_none_however_much_few_rows_gain(p
 
     small, large = (Told(*halves(rows), Cpu(1)) for rows in (100, 200))
     options = SimpleNamespace(ridge=None, sizes=Sizes())
-    rounds = Rounds(small, large, options, Journal(None), lambda share: None)
+    rounds = Rounds(small, large, options, lambda share: None)
     first = Choice(KERNEL, 1.0, np.inf, [])
     choice, learning = rounds.learn(first, lambda kernel, guess: first._replace(kernel=kernel, ridge=guess))
     assert (choice.kernel.metric is None) == (plain < 0.8)

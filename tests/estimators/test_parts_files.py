@@ -4,13 +4,11 @@ import copy
 
 import numpy as np
 import pytest
-from few import of_few
 from test_parts_choice import named, sums
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.single_columns import Indicators
-from thresher.estimators.pipeline import many_rows
 from thresher.files import read_file, write_file
 from thresher.runs.describing import describe
 from thresher.tables import Column, Frame
@@ -147,88 +145,6 @@ def test_one_clear_refusal_each(good, tmp_path, case):
     write_file(tmp_path / "bad", tensors, metadata, kind=KIND, version=VERSION)
     with pytest.raises(InvalidInput, match=f"does not describe a model: .*({message})"):
         thresher.load(tmp_path / "bad")
-
-
-class TestRefit:
-    def test_parts_and_indicators_are_taken_over(self, monkeypatch):
-        X, y = named(900)
-        model = of_few(regressor()).fit(X[:600], y[:600])
-        before = model.parts_, model.lift_.indicators_
-        assert before[0] != Shares() and before[1] is not None
-
-        def never(*_, **__):
-            raise AssertionError("this was chosen already")
-
-        monkeypatch.setattr(many_rows, "choose_on_held_rows", never)
-        monkeypatch.setattr("thresher.estimators.pipeline.pipeline.choose_indicators", never)
-        model.refit(X, y)
-        assert model.parts_ == before[0]
-        for one, other in zip(model.lift_.indicators_, before[1], strict=True):
-            np.testing.assert_array_equal(one, other)
-        new, truth = named(300, seed=9)
-        assert np.mean((model.predict(new) - truth) ** 2) < 0.15 * truth.var()
-
-    @pytest.mark.parametrize("which", ["constant before", "constant now"])
-    def test_columns_that_begin_or_cease_to_vary(self, which):
-        """There are more single columns, or fewer, than when the parts were chosen."""
-        X, y = sums(500)
-        still = np.where(np.arange(6) == 5, 0.25, X)
-        first, then = (still, X) if which == "constant before" else (X, still)
-        model = of_few(regressor(scale="standardise")).fit(first, y).refit(then, y)
-        fresh = of_few(regressor(scale="standardise")).fit(then, y)
-        assert len(model.lift_.angles_) == len(fresh.lift_.angles_)
-        new, truth = sums(300, seed=8)
-        errors = [np.mean((one.predict(new) - truth) ** 2) for one in (model, fresh)]
-        assert errors[0] == pytest.approx(errors[1], rel=0.05)
-
-    def test_whole_numbers_that_are_new(self):
-        X, y = named(600)
-        rare = X[:, 0] > 10
-        model = of_few(regressor()).fit(X[~rare], y[~rare])
-        assert 14 not in model.lift_.indicators_.values[model.lift_.indicators_.columns == 0]
-        model.refit(X, y)
-        assert 14 in model.lift_.indicators_.values[model.lift_.indicators_.columns == 0]
-
-    def test_rows_that_stay_where_they_are(self):
-        """Many rows are not copied, so they get no indicators; those of a smaller fit are then not taken over."""
-        X, y = named(900)
-        sizes = {"exact": 700, "exact_cheap": 310, "centres": 100, "more_centres": 150, "leaf": 200}
-        model = of_few(regressor(approximation="centres"), **sizes).fit(X[:500], y[:500])
-        assert model.lift_.indicators_ is not None
-        assert model.refit(X, y).lift_.indicators_ is None
-        assert np.isfinite(model.predict(X[:5])).all()
-
-    def test_what_was_set_since_counts(self):
-        X, y = named(500)
-        frame = Frame([Column(f"x{k}", X[:, k]) for k in range(5)])
-        model = of_few(regressor()).fit(frame, y)
-        assert model.lift_.indicators_ is not None
-        assert model.set_params(categorical_features=[]).refit(frame, y).lift_.indicators_ is None
-        model = of_few(regressor()).fit(X, y)
-        assert model.lift_.indicators_ is not None
-        assert model.set_params(categorical_features=[]).refit(X, y).lift_.indicators_ is None
-        assert model.set_params(parts=np.array([0.0, 1.0])).refit(X, y).parts_ == Shares(0.0, 1.0)
-        assert model.set_params(parts=np.array([0.0, 1.0])).refit(X, y).parts_ == Shares(0.0, 1.0)
-
-    def test_a_checkpoint_knows_the_parts_that_were_taken_over(self, tmp_path, monkeypatch):
-        X, y = sums(500)
-        one = of_few(regressor(parts="auto")).fit(X, y)
-        other = copy.deepcopy(one)
-        choice = one._taken.choice
-        assert choice.kernel.parts is not None
-        changed = choice.kernel.parts._replace(shares=Shares(0.9, 0.1))
-        other._taken = one._taken._replace(choice=choice._replace(kernel=choice.kernel._replace(parts=changed)))
-
-        def stop(*_):
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(many_rows.ManyRows, "_gain", stop)
-            with pytest.raises(KeyboardInterrupt):
-                one.set_params(checkpoint=tmp_path / "fit").refit(X, y)
-        with pytest.raises(InvalidInput, match="was written with taken="):
-            other.set_params(checkpoint=tmp_path / "fit").refit(X, y)
-        assert one.refit(X, y).parts_ == choice.kernel.parts.shares
 
 
 def test_classes_and_their_parts(tmp_path):

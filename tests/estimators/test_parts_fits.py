@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from few import of_few
 from parted import SHARES, Parted
-from test_fit_checkpoints import Stop
 
 from thresher import ThresherClassifier, ThresherRegressor
 from thresher.errors import ThresherError
@@ -15,7 +14,6 @@ from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.judging.leave_one_out import LeaveOneOut
-from thresher.estimators.models import exact, leaves
 from thresher.estimators.models.variance import Variance
 from thresher.theory import Shares
 
@@ -180,50 +178,6 @@ def test_rows_on_disk(tmp_path, suffix, size):
     kept, here = (of_few(regressor(approximation="centres"), **sizes).fit(one, y) for one in (rows, X))
     assert kept.parts_ == here.parts_ == Shares(*MIXED)
     np.testing.assert_allclose(kept.predict(rows[:40]), here.predict(X[:40]), atol=1e-5 * y.std())
-
-
-def test_a_fit_of_many_rows_goes_on(tmp_path, monkeypatch):
-    X, y = table(500)
-    path, fixed = tmp_path / "progress", {"ridge": 0.1}
-    whole = of_few(regressor(**fixed)).fit(X, y)
-    real = exact.refine
-
-    def stopped(*arguments, save, **more):
-        def then(values):
-            save(values)
-            raise Stop
-
-        return real(*arguments, save=then, **more)
-
-    monkeypatch.setattr(exact, "refine", stopped)
-    with pytest.raises(Stop):
-        of_few(regressor(**fixed, checkpoint=path)).fit(X, y)
-    monkeypatch.setattr(exact, "refine", real)
-    with pytest.raises(ThresherError, match="shares"):
-        of_few(regressor(**fixed, checkpoint=path, parts="pairs")).fit(X, y)
-    again = of_few(regressor(**fixed, checkpoint=path)).fit(X, y)
-    new, truth = table(300, seed=1)
-    errors = [np.mean((model.predict(new) - truth) ** 2) for model in (again, whole)]
-    assert errors[0] < 1.1 * errors[1] and again.parts_ == whole.parts_
-    assert not path.exists()
-
-
-def test_leaves_go_on(tmp_path, monkeypatch):
-    X, y = table(700)
-    path, options = tmp_path / "progress", {"approximation": "leaves"}
-    whole, real, work = fitted("leaves", X, y), leaves._fit_leaf, []
-
-    def stopped(*arguments, **more):
-        work.append(1)
-        if len(work) == 5:
-            raise Stop
-        return real(*arguments, **more)
-
-    monkeypatch.setattr(leaves, "_fit_leaf", stopped)
-    with pytest.raises(Stop):
-        of_few(regressor(**options, checkpoint=path), **BEYOND).fit(X, y)
-    again = of_few(regressor(**options, checkpoint=path), **BEYOND).fit(X, y)
-    np.testing.assert_allclose(again.predict(X[:50]), whole.predict(X[:50]), rtol=1e-6, atol=1e-6)
 
 
 def test_logarithms_labels_and_several_of_them():

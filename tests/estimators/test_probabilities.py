@@ -97,9 +97,6 @@ def test_files_exports_and_effects_have_the_log_odds(classes, tmp_path):
         assert (other.loss_, other.loss_reason_, other.loss_errors_) == (
             model.loss_, model.loss_reason_, model.loss_errors_,
         )  # fmt: skip
-        other.partial_fit(X[:20] + 0.1, model.predict(X[:20]))
-        sane(other.predict_proba(X))
-        assert other.loss_ == "log"
     labels, chances = classify_arrays(model.to_numpy(dtype="float64"), X)
     assert chances == pytest.approx(model.predict_proba(X), abs=1e-6) and (labels == model.predict(X)).all()
     found = model.effects(X, return_std=True)

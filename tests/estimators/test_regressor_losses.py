@@ -323,7 +323,7 @@ def test_files_clones_and_repeats(loss, tmp_path):
     np.testing.assert_array_equal(loaded.predict_quantiles(X), model.predict_quantiles(X))
     again = clone(model).fit(X, y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    model.refit(X, y)
+    model.fit(X, y)
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
@@ -354,15 +354,6 @@ def test_effects_and_exports():
     np.testing.assert_allclose(np.ravel(thresher.export.predict_arrays(arrays, X)), model.predict(X), rtol=1e-4)
     with pytest.raises(InvalidInput, match="no quantiles"):
         fitted("quantile")[0].to_numpy()
-
-
-@pytest.mark.parametrize("loss", LOSSES[1:])
-def test_rows_that_come_later_are_refused(loss):
-    model, X, y = fitted(loss, 60)
-    with pytest.raises(AttributeError, match="partial_fit"):
-        model.partial_fit(X[:2] + 1, y[:2])
-    with pytest.raises(InvalidInput, match="for fits by squares"):
-        model.set_params(loss="auto").partial_fit(X[:2] + 1, y[:2])
 
 
 @pytest.mark.parametrize(

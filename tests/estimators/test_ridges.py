@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.judging import holdout, leave_one_out, ridges
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.judging.leave_one_out import fit_kernel
@@ -80,7 +79,7 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
         found = hold.evaluate(KERNEL, guess=guess).ridge
     elif way == "exact":
         task = RowsToFit(data, kept, held, **some, measure=mean_square, backend=Cpu(1), sizes=Sizes())
-        found = fit_exact(inputs, task, journal=Journal(None), tell=lambda share: None).ridge
+        found = fit_exact(inputs, task, tell=lambda share: None).ridge
     elif way == "centres":
         made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)
         assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])

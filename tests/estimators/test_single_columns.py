@@ -104,8 +104,7 @@ class TestIndicators:
         X, columns, instead = table
         made = Indicators.of(X, columns, instead=instead)
         np.testing.assert_array_equal(made.undo(made.apply(X)), X)
-        assert made.knows(X) and len(made.sources) == made.apply(X).shape[1]
-        assert not made.knows(np.where(np.arange(X.shape[1]) == columns[0], 77.0, X))
+        assert len(made.sources) == made.apply(X).shape[1]
 
     @given(whole_tables())
     def test_one_indicator_of_each_column_is_one(self, table):
@@ -127,7 +126,6 @@ class TestIndicators:
         new = X[:1].copy()
         new[0, 5] = 17
         assert not made.apply(new)[0, len(made.kept) :].any()
-        assert not made.knows(new) and made.knows(X)
 
     def test_groups_that_were_there_move_along(self):
         X = rows_of(50)[:, [5, 1, 2, 3, 0]]

@@ -98,21 +98,6 @@ class LowerFactor:
         """Return L⁻¹ times rhs (n,) or (n, k). Cost: O(n²k/2)."""
         return self._sweep(rhs, back=False)
 
-    def grown(self, beside: Matrix, corner: Matrix) -> LowerFactor | None:
-        """Return the factor of the matrix with k more rows: B (n, k) is beside it and C (k, k) in the corner.
-
-        Its new rows are (L⁻¹ B)ᵀ and the factor of what they leave of C. None if that is not positive definite.
-        Cost: O(n²k + k³), and a copy.
-        """
-        n, size = len(self.lower), len(self.lower) + len(corner)
-        half = self.half_solve(beside)
-        made = factor(corner - half.T @ half, threads=self._threads)
-        if made is None:
-            return None
-        lower = np.empty((size, size), order="F")
-        lower[:n, :n], lower[n:, :n], lower[n:, n:] = self.lower, half.T, made.lower
-        return LowerFactor(lower, threads=self._threads)
-
     def corner(self, rows: int) -> LowerFactor:
         """Return the factor of what the last ``rows`` of the matrix are, less what the others explain of them."""
         return LowerFactor(self.lower[-rows:, -rows:], threads=self._threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 __all__ = ["Descent"]
 
 _TINY = float(np.finfo(float).tiny)
-_STATE = ("values", "images", "_residual", "_direction", "_last", "_slope")
 
 
 class Descent:
@@ -65,16 +64,6 @@ class Descent:
         for name in ("_rhs", "_added", "_residual", "_direction", "_last", "values", "images"):
             setattr(self, name, getattr(self, name)[:, columns])
         self._sizes, self._slope = self._sizes[columns], self._slope[columns]
-
-    def state(self) -> dict[str, Any]:
-        """Return all arrays that the next step depends on."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def restore(self, state: Mapping[str, Any], steps: int) -> None:
-        """Stand where another descent for the same systems stood after so many steps; the next is the same."""
-        for name in _STATE:
-            setattr(self, name, state[name])
-        self.steps = steps
 
     def step(self) -> None:
         """Take one step for all columns. Cost: one product with the matrix, one with the inverse."""

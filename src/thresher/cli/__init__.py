@@ -24,7 +24,6 @@ _COMMANDS = {
     "train": "Train a network on a table.",
     "predict": "Predict the rows of a table.",
     "inspect": "Describe a model.",
-    "update": "Take rows that came later into a model.",
     "compare": "Compare new rows with those of a run.",
     "report": "Write an HTML report of a run.",
     "audit": "Check every certificate against a full scan.",

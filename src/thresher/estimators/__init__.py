@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thresher.errors import FarOutside, Outgrown, TooNarrow
+from thresher.errors import FarOutside, TooNarrow
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
@@ -19,7 +19,6 @@ __all__ = [
     "Effects",
     "Explanation",
     "FarOutside",
-    "Outgrown",
     "Scaling",
     "Sizes",
     "SphereLift",

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_whole
 from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow
-from thresher.estimators.adding import AddsRows, learnt_of
 from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
@@ -40,14 +38,12 @@ from thresher.estimators.parameters import check_parameters, shares_of, threads_
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
-from thresher.estimators.refitting import Refits
 from thresher.estimators.sizes import Sizes
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
 from thresher.tables.parts import Part, on_disk
 from thresher.theory import Parts, Shares
 from thresher.training.history import Callback, Iteration
-from thresher.training.options import check_path
 
 __all__ = ["ThresherEstimator"]
 
@@ -57,7 +53,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, BaseEstimator):
+class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -74,7 +70,6 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     n_jobs: int | None
     device: str
     approximation: str
-    checkpoint: str | Path | None
     verbose: int
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None
     categorical_features: Any
@@ -86,6 +81,7 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     encoder_: TableEncoder | None
     width_reason_: str
     _rows: int  # see Options.rows
+    _again: Taken  # what a fit of the same rows to other targets takes over from the last one
     _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
 
@@ -115,22 +111,14 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
 
     def _fit(self, data: Observations, measure: Measure = mean_square, *, taken: Taken | None = None) -> LeftOut:
         """Fit observations whose targets have the mean 0, perhaps again; return the results of leaving them out."""
-        options, first = self._options(data, measure), taken is None
-        options = options if first else options._replace(taken=taken, checkpoint=None)
+        options, first = self._options(data, measure)._replace(taken=taken), taken is None
         why = "" if first else self.width_reason_  # of the fit that chose
         if first:
             self._warn_far(data.X)
         with Progress((self.callbacks or ()) if first else (), verbose=first and self.verbose > 0) as progress:
-            try:
-                made = Pipeline(data, options, progress).run()
-            except KeyboardInterrupt as error:
-                if options.checkpoint is not None and options.checkpoint.exists():
-                    error.add_note(f"The work done so far is in {options.checkpoint}: the same fit goes on from there.")
-                raise
-            fitted, self.fit_check_ = self._checked(made)
+            fitted, self.fit_check_ = self._checked(Pipeline(data, options, progress).run())
         self.width_reason_ = why or self.width_reason_
-        self._again = self._choices(fitted, len(data))
-        self._taken = self._again if (many := len(data) > self._sizes.one_by_one) else None
+        self._again, many = fitted.taken, len(data) > self._sizes.one_by_one
         self.double_precision_ = not (many or self.results_) and self._needs_double(fitted.asked)
         self._warn(0.0 if fitted.networks is None else fitted.networks.loss)
         return fitted.left_out._replace(rows=fitted.asked.rows)
@@ -155,7 +143,6 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
     def _adopt(self, fitted: Fitted) -> None:
         """Take over everything that came out of a fit."""
         self._forget_effects()
-        self._learnt = learnt_of(fitted)
         choice, lift, limit, networks = fitted.choice, fitted.lift, fitted.limit, fitted.networks
         self.bias_, self.shift_, self.ridge_ = choice.kernel.bias, choice.kernel.shift, fitted.ridge
         self.loo_error_, self.tried_ = limit.error, [tuple(one) for one in choice.tried]
@@ -215,10 +202,8 @@ class ThresherEstimator(WithEffects, WithFiles, Refits, AddsRows, MakesColumns, 
             backend=local_backend(self.device, threads_of(self.n_jobs)),
             measure=measure,
             sizes=self._sizes,
-            checkpoint=check_path("checkpoint", self.checkpoint),
             approximation=self.approximation,
             or_limit=self.width == "auto",
-            taken=self._to_take(len(data)),
             device=self.device,
             shares=shares,
             groups=groups,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -11,13 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
-from thresher.estimators.adding import takes_rows
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.observations import Observations
@@ -104,7 +101,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         n_jobs: int | None = None,
         device: str = "cpu",
         approximation: str = "auto",
-        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
@@ -150,28 +146,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             self._many = None
         return self
 
-    @available_if(takes_rows)  # type: ignore[untyped-decorator]
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, classes: Any = None
-    ) -> Self:
-        """Take in rows that come later: see :meth:`ThresherRegressor.partial_fit`.
-
-        The first call fits, so that its rows must have all ``classes``; labels that come later must be among them.
-        With ``class_weight`` an observation weighs as those of its class did in the fit, on average. Unless
-        ``loss="squared"``, the fit by log loss is made and judged again on all rows. Cost: O(n³) for that.
-        """
-        if classes is not None:
-            unknown = np.setdiff1d(np.unique(np.asarray(y)), np.asarray(classes))
-            missing = np.setdiff1d(np.asarray(classes), np.unique(np.asarray(y)))
-            if len(unknown):
-                raise InvalidInput(f"y has {unknown[0]!r}, which is not among classes.")
-            if not hasattr(self, "results_") and len(missing):
-                raise InvalidInput(
-                    f"no row of the first call is of class {missing[0]!r}; expected rows of every class. Collect more "
-                    "rows first."
-                )
-        return super().partial_fit(X, y, sample_weight)
-
     def _judge_left_out(self, left_out: LeftOut | None) -> None:
         """Set what observations left out say of errors and probabilities, and by which loss these are fitted."""
         self.temperature_, self.offset_ = self._temperature(left_out), self.prior_
@@ -180,7 +154,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         self.loss_penalty_: Matrix | None = None
         if left_out is not None:
             self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(left_out.data, left_out.outputs)
-        self.loss_reason_ = self._why_squared()
+        few = None if left_out is None else left_out.fitted
+        self.loss_reason_ = self._why_squared(few)
         if not self.loss_reason_ and left_out is not None:
             self._take_log_odds(left_out)
         elif self.loss == "log":
@@ -190,7 +165,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
                 "Use loss='auto'."
             )
 
-    def _why_squared(self) -> str:
+    def _why_squared(self, few: Observations | None) -> str:
         """Return, in words, why scores of squares are the only ones; empty if others may be better."""
         if self._interpolates:
             return "ridge=0 trains networks by squares"
@@ -200,19 +175,19 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             return "rows can have several labels"
         if self.results_:
             return "networks are trained by squares"
-        if self._learnt is None and self.approximation_ != "exact":
+        if few is None and self.approximation_ != "exact":
             return "so many rows are not fitted exactly"
-        if self._learnt is None and (self._many is None or len(self.prior_) > 1):
+        if few is None and (self._many is None or len(self.prior_) > 1):
             return f"there are more than {self._sizes.one_by_one:,} distinct rows, on disk or of more than two classes"
-        if self.loss == "auto" and self._learnt is not None and self._learnt.data.count.sum() < self._sizes.for_scales:
+        if self.loss == "auto" and few is not None and few.count.sum() < self._sizes.for_scales:
             return f"fewer than {self._sizes.for_scales} observations do not say whether another loss is better"
         return ""
 
     def _take_log_odds(self, left_out: LeftOut) -> None:
         """Choose between scores of squares, a fit by log loss, and both mixed; take over the coefficients."""
         kernel, ridge = self._kernel, None if self.ridge == "auto" else self.ridge_
-        few, many = self._learnt, self._many
-        data = few.data if few is not None else many.with_rows(self.inputs_)  # type: ignore[union-attr]
+        few, many = left_out.fitted, self._many
+        data = few if few is not None else many.with_rows(self.inputs_)  # type: ignore[union-attr]
         given = Labelled(
             data, left_out.data, left_out.outputs + self.prior_, self.prior_, self.alpha_, float(self.temperature_)
         )
@@ -246,35 +221,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             self.double_precision_ = True
             away = quick - self._outputs_of(some)
             self.double_precision_ = not float(np.sqrt((away**2).mean())) <= _ROUNDED
-
-    def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
-        """Return labels that come later as targets (k, outputs), and the weights (k,) of their observations.
-
-        Refuse labels that the model does not know.
-        """
-        labels = y.toarray() if sparse.issparse(y) else np.asarray(y)
-        if self.multilabel_:
-            found, wanted = _labels(labels)
-            if len(found) != len(self.classes_):
-                raise InvalidInput(f"y has {len(found)} labels in a row; the model has {len(self.classes_)}.")
-        else:
-            labels = column_or_1d(labels)
-            known = self.classes_.tolist()
-            new = [one for one in labels.tolist() if one not in known]
-            if new:
-                raise InvalidInput(
-                    f"y has {new[0]!r}, a class that the model does not know; it knows "
-                    f"{', '.join(map(repr, known[:10]))}. Fit all rows together."
-                )
-            wanted = np.eye(len(known))[np.searchsorted(self.classes_, labels)]
-            wanted = 2 * wanted[:, 1:] - 1 if len(known) == 2 else wanted
-        targets = wanted - self.prior_
-        unit = np.ones(len(targets))
-        if self.class_weight is not None:
-            own, others = by_class(earlier.target + self.prior_).argmax(axis=1), by_class(wanted).argmax(axis=1)
-            mean = np.bincount(own, earlier.weight) / np.bincount(own, earlier.count)
-            unit = mean[others]
-        return targets, unit
 
     def _temperature(self, left_out: LeftOut | None) -> Any:
         """Return the temperature, or one per label, under which labels of observations left out are likeliest."""

@@ -25,7 +25,7 @@ from thresher.estimators.data.observations import Observations
 from thresher.model.network import Network, NetworkSettings
 from thresher.theory import Limit
 
-__all__ = ["Backend", "DenseOperator", "Invertible", "Judge", "Judged", "Kernel", "Lifted", "Measure", "Operator"]
+__all__ = ["Backend", "DenseOperator", "Judge", "Judged", "Kernel", "Lifted", "Measure", "Operator"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -115,17 +115,7 @@ class Judge(Protocol):
         """Return the error of these predictions, by the measure that was asked for."""
 
 
-class Invertible(Protocol):
-    """What leaving out one observation at a time asks of a kernel (n, n)."""
-
-    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
-        """Return what leaving out needs of (H + penalty)⁻¹; None if that is not positive.
-
-        The ``last`` numbers of its diagonal, or with ``whole`` all of them and how they change.
-        """
-
-
-class DenseOperator(Invertible, Protocol):
+class DenseOperator(Protocol):
     """A kernel (n, n) of few inputs, of the limit or of a network, in double precision."""
 
     def __len__(self) -> int:
@@ -136,6 +126,12 @@ class DenseOperator(Invertible, Protocol):
 
     def last(self, size: int) -> DenseOperator:
         """Return the kernel of the last inputs, no more than ``size``."""
+
+    def invert(self, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
+        """Return what leaving out needs of (H + penalty)⁻¹; None if that is not positive.
+
+        The ``last`` numbers of its diagonal, or with ``whole`` all of them and how they change.
+        """
 
     def solve(self, penalty: Matrix, targets: Matrix) -> Matrix | None:
         """Return (H + penalty)⁻¹ targets (r, k), for the kernel H of the first r inputs; None if not positive."""

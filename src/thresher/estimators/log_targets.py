@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.data.encoder import TableEncoder
-from thresher.estimators.data.observations import Observations, count_distinct
+from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import CANDIDATES, Scaling
 from thresher.estimators.interfaces import Measure
 from thresher.estimators.pipeline.scale import error_left_out
@@ -28,11 +28,8 @@ class LogTargets:
     """What a regressor needs to choose between targets and their logarithms."""
 
     target: str
-    target_: str
     encoder_: TableEncoder | None
     _sizes: Sizes
-    _like: Any
-    _to_take: Any
     _options: Any
 
     def _choose_floor(self, X: Any, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
@@ -42,8 +39,7 @@ class LogTargets:
         that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
         a median of zero has a low absolute error and says nothing.
         """
-        target = self.target if self._like is None or self._to_take(count_distinct(rows)) is None else self.target_
-        if target == "linear":
+        if self.target == "linear":
             return None
         floors = self._floors(columns, weights)
         most = self._sizes.one_by_one
@@ -60,12 +56,12 @@ class LogTargets:
             floor = None if place is None else floors[place]
             return self._left_out_error(rows_of(place), few, weighed, floor=floor, many=many, power=power, quick=quick)
 
-        if target == "auto":  # most often a look at one kernel is enough
+        if self.target == "auto":  # most often a look at one kernel is enough
             plain = error(None, quick=True)
             if min(error(place, quick=True) for place in range(len(floors))) > plain:
                 return None
         best = min(range(len(floors)), key=error)
-        if target == "log":
+        if self.target == "log":
             return floors[best]
         better = all(error(best, power=power) < share * error(None, power=power) for power, share in _CLEARLY)
         return floors[best] if better else None

@@ -12,8 +12,7 @@ from thresher.estimators.data.made import NAMES, MadeColumn, Recipe, find_names,
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories
 from thresher.estimators.data.single_columns import Groups
-from thresher.estimators.options import Options, Taken
-from thresher.estimators.parameters import asked_of
+from thresher.estimators.options import Options
 from thresher.estimators.pipeline.parts import judge_rows, surely
 from thresher.parallel import blas_for_size
 from thresher.tables.frame import is_frame
@@ -45,7 +44,6 @@ class MakesColumns:
     """What estimators need to make columns of others."""
 
     encoder_: TableEncoder | None
-    _like: Taken | None
 
     def _encoded_columns(self) -> tuple[Groups, tuple[int, ...] | None]:
         """Return which columns of the encoder are the indicators of one category, and which are measured numbers."""
@@ -61,7 +59,7 @@ class MakesColumns:
 
         Groups of columns are tried one after the other on some rows: differences of dates, differences and shares of
         amounts in one unit, numbers as names, components of free text. ``learnt`` (n, k) are the targets as they are
-        learnt; means by name are of ``y``. What an earlier fit chose is taken over, as all else.
+        learnt; means by name are of ``y``.
 
         Cost: O(n) per column, and O(r³) for each ridge that is tried, on r rows.
         """
@@ -76,12 +74,7 @@ class MakesColumns:
         groups = possible(known, names)
         made = {group: encoder.make(known, recipes, y) for group, recipes in groups.items()}
         before = _Tried(encoder, rows if own is not None else encoder.transform(X))
-        if self._like is not None and self._like.asked == asked_of(self):
-            best = before.more([one for many in made.values() for one in many if one[0].recipe in self._like.made])
-            if len(best.encoder.made_) < len(self._like.made):
-                self._like = None
-        else:
-            best = self._best_of(before, made, learnt, weights)
+        best = self._best_of(before, made, learnt, weights)
         if own is not None or len(best.encoder.made_):
             notes = _say(names, {one.recipe for one in best.encoder.made_})
             self.encoder_ = best.encoder.with_made([], notes)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from thresher.estimators.data.made import Recipe
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Groups, Indicators
 from thresher.estimators.interfaces import Backend, Measure
@@ -20,8 +18,6 @@ from thresher.model.start import Sequence as SequenceName
 from thresher.theory import Shares
 
 __all__ = ["Learning", "Options", "Plan", "Taken"]
-
-_MORE = 2  # times the rows of an exact fit: so many are fitted exactly without a comparison, if that is taken over
 
 
 class Plan(NamedTuple):
@@ -65,32 +61,16 @@ class Learning(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What an earlier fit of many rows chose, which another takes over."""
+    """What a fit has chosen, which one of the same rows to other targets takes over."""
 
-    asked: tuple[str, ...]  # parameters with which it was chosen
-    columns: tuple[str, ...]  # their names: for others it is worth nothing
     scale: str
+    scaling: Scaling
     indicators: Indicators | None
     coordinates: Coordinates
     choice: Choice
     learning: Learning
     way: str  # all rows are fitted
-    rows: int  # for which it was chosen
-    made: tuple[Recipe, ...] = ()  # columns that are made of others
-    scaling: Scaling | None = None  # if the rows are the same: learnt from them
-    errors_of_parts: dict[Shares, float] = {}  # of the shares that were tried  # noqa: RUF012
-
-    def suits(self, rows: int, sizes: Sizes, *, approximation: str) -> bool:
-        """Return whether so many rows may be fitted in that way: not in one that costs them more than another would.
-
-        Nor in one that is less exact than they need.
-        """
-        least, most = sizes.one_by_one, math.inf
-        if approximation == "auto" and self.way == "exact":
-            most = min(sizes.exact, max(sizes.exact_cheap, _MORE * self.rows))
-        elif approximation == "auto":
-            least = sizes.exact_cheap
-        return least < rows <= most
+    errors_of_parts: dict[Shares, float]  # of the shares that were tried
 
 
 class Options(NamedTuple):
@@ -111,7 +91,6 @@ class Options(NamedTuple):
     rows: int  # on which bias, shift, scale and features are chosen, if observations are left out one at a time
     backend: Backend
     measure: Measure = mean_square  # by which scales, features and ways to fit are compared
-    checkpoint: Path | None = None  # where a long fit keeps its progress
     approximation: str = "auto"
     device: str = "cpu"  # that trains networks
     or_limit: bool = False  # whether the limit of infinite width is taken unless networks are measurably better

@@ -13,14 +13,10 @@ from thresher.parallel import core_count
 from thresher.theory import Shares
 from thresher.theory.parts import MOST_SHARP
 
-__all__ = ["LOSSES", "PARTS", "asked_of", "check_loss", "check_parameters", "shares_of", "threads_of"]
+__all__ = ["LOSSES", "PARTS", "check_loss", "check_parameters", "shares_of", "threads_of"]
 
 SEQUENCES = ("sobol", "random", "hadamard")
 APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
-_DECISIVE = (
-    "width", "shift", "ridge", "bias", "feature_learning", "scale", "approximation", "target", "parts",
-    "categorical_features", "loss",
-)  # fmt: skip
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor
 PARTS = {
     "all": Shares(),
@@ -92,11 +88,6 @@ def check_loss(model: Any, *, interpolates: bool) -> None:
                 "quantiles must be numbers between 0 and 1, such as (0.05, 0.5, 0.95); "
                 f"got {str(model.quantiles)[:60]}."
             )
-
-
-def asked_of(model: Any) -> tuple[str, ...]:
-    """Return the parameters that decide what a fit chooses, as text, as some are arrays; a classifier has no target."""
-    return tuple(repr(getattr(model, name, None)) for name in _DECISIVE)
 
 
 def shares_of(parts: Any, width: Any) -> Shares | None:

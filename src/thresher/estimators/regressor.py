@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
 from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
-from thresher.estimators.data.observations import Observations
-from thresher.estimators.data.rows import numeric_targets, some_cells
+from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
 from thresher.estimators.interfaces import Backend
@@ -80,8 +78,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
         ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
         tree with soft borders. ``"exact"`` takes all rows, however long it takes
-    checkpoint : file in which a fit of more than 4,096 distinct rows keeps its progress. A fit of the same data with
-        the same parameters goes on from it, and deletes it when it is complete. With ridge=0 use ``train_options``
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
@@ -173,7 +169,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         n_jobs: int | None = None,
         device: str = "cpu",
         approximation: str = "auto",
-        checkpoint: str | Path | None = None,
         verbose: int = 0,
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
@@ -187,8 +182,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        if self.loss != "auto" or self._like is None:
-            self.loss_ = "squared" if self.loss == "auto" else self.loss
+        self.loss_ = "squared" if self.loss == "auto" else self.loss
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
@@ -208,8 +202,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
         if left_out is not None:
             self._judge_left_out(left_out)
-        if self.loss_ != "squared":
-            self._learnt = None
         return self
 
     def _judge_left_out(self, left_out: LeftOut) -> None:
@@ -230,25 +222,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         unit = self.target_scaling_.unit
         own = np.asarray if self._floor is None else lambda values: np.exp(values * unit)
         self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(data, left_out.outputs, own)
-
-    def _targets_to_learn(self, y: Any, earlier: Observations) -> tuple[Matrix, Matrix]:
-        """Return targets (k, outputs) that come later as they are learnt, and the weights (k,) of their observations.
-
-        Refuse what is no number, or has no logarithm where these are learnt.
-        """
-        given = check_array(numeric_targets(y), ensure_2d=False, dtype=np.float64, input_name="y")
-        columns = given.reshape(len(given), -1)
-        if columns.shape[1] != earlier.target.shape[1]:
-            raise InvalidInput(f"y has {columns.shape[1]} targets in a row; the model has {earlier.target.shape[1]}.")
-        if self._floor is not None:
-            below = np.flatnonzero((columns <= self._floor).any(axis=1))
-            if len(below):
-                raise InvalidInput(
-                    f"row {below[0]} of y is {columns[below[0]].min():g}, but the model has learnt logarithms of the "
-                    f"distance from {self._floor.max():g}, below all earlier targets. Fit all rows together."
-                )
-            columns = np.log(columns - self._floor)
-        return self.target_scaling_.apply(columns), np.ones(len(columns))
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
         """Return predictions (k,) or (k, outputs), and, if requested, standard deviations of the same shape.

@@ -23,7 +23,6 @@ from thresher.training import History, Status
 
 __all__ = [
     "CATEGORIES",
-    "LATER",
     "LEFT_OUT",
     "LOSS",
     "OF_TEST",
@@ -41,7 +40,6 @@ PARTS = "what neurons see"  # in ``network``
 CATEGORIES = "whole numbers taken as categories"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
-LATER = "rows taken in later"  # in ``data``
 _PACKAGES = {"thresher": "thresher-ml"} | {name: name for name in ("numpy", "scipy", "numba", "scikit-learn")}  # to pip
 
 

@@ -71,11 +71,11 @@ class Work:
         return self.table.rows(places, in_memory=(self.options["rows"] or math.inf) <= Sizes().exact)
 
     def fit_again(self, model: Any, places: Places) -> None:
-        """Fit an estimator to other rows, with what it has chosen for some."""
+        """Fit an estimator to other rows."""
         X, y = self.rows(places)
         model.set_params(verbose=0 if self.console.quiet else 1)
         with notes(self.console, said=self.said):
-            model.refit(X, y)
+            model.fit(X, y)
         self._say_choices(model)
 
     def fit(self, places: Places, *, quiet: bool = False) -> Any:

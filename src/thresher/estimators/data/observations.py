@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thresher.estimators.data.streams import hash_rows
 from thresher.tables.parts import BLOCK, Part
 
-__all__ = ["Observations", "Pools", "count_distinct", "distinct_rows"]
+__all__ = ["Observations", "Pools", "distinct_rows"]
 
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -311,11 +311,6 @@ def distinct_rows(rows: Matrix) -> tuple[Matrix, Numbers]:
     place = np.empty(len(rows), np.int64)
     place[order] = np.cumsum(new) - 1
     return ordered if new.all() else ordered[new], place
-
-
-def count_distinct(rows: Matrix | Part) -> int:
-    """Return the number of distinct rows; of many that are left in a file, of all. Cost: O(nd log n)."""
-    return len(rows) if isinstance(rows, Part) else len(distinct_rows(rows)[0])
 
 
 def _sums(place: Numbers, values: Matrix, size: int) -> Matrix:

@@ -87,11 +87,6 @@ class Indicators(NamedTuple):
         """Return rows (n, kept + m) of raw rows (n, d); a value that was not there has no indicator. Cost: O(nm)."""
         return np.hstack([X[:, self.kept], X[:, self.columns] == self.values])
 
-    def knows(self, X: Matrix) -> bool:
-        """Return whether all values of raw rows (n, d) have indicators, if columns have any. Cost: O(nm)."""
-        each = [(column, self.values[self.columns == column]) for column in np.unique(self.columns)]
-        return all(np.isin(X[:, column], values).all() for column, values in each)
-
     @property
     def sources(self) -> Numbers:
         """The column of raw rows (kept + m,) that each column comes from."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.adding import describe_learnt, restore_learnt
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.scaling import Scaling
@@ -36,7 +35,7 @@ __all__ = ["load_model", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_", "offset_",
            "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_", "dispersion_")  # fmt: skip
-_NOT_SAVED = ("callbacks", "checkpoint", "device")  # parameters that are of one fit alone
+_NOT_SAVED = ("callbacks", "device")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
 _WITH_ESTIMATOR = (
     "inputs",
@@ -93,7 +92,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     if estimator.leaves_ is not None:
         parts = estimator.leaves_.to_arrays().items()
         tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
-    tensors |= describe_learnt(estimator._learnt) | describe_quantiles(getattr(estimator, "quantile_fits_", None))
+    tensors |= describe_quantiles(getattr(estimator, "quantile_fits_", None))
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
     metadata = {
@@ -107,7 +106,6 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "rounds": list(estimator.feature_learning_errors_.items()),
         "approximation": [estimator.approximation_, list(estimator.approximation_errors_.items())],
         "last": lift.last_,
-        "learnt": None if estimator._learnt is None else list(estimator._learnt[1:]),
         "rest": lift.rest,
         "parts": [list(estimator.parts_), [[list(one), error] for one, error in estimator.parts_errors_.items()]],
         "groups": None if lift.angles_ is None else lift.angles_.groups,
@@ -197,7 +195,6 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
         estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
         estimator.classes_ = _restore_classes(about["classes"])
-    estimator._learnt = restore_learnt(tensors, about.get("learnt"), estimator)
     if about["classes"] is None:
         estimator.quantile_fits_ = restore_quantiles(tensors, estimator)
     check_model(estimator, networks=len(about["networks"]))

@@ -68,14 +68,13 @@ def solve_ridges(
     start: Matrix | None = None,
     done: int = 0,
     tell: Callable[[float], object] = lambda share: None,
-    save: Callable[[Solved], object] = lambda best: None,
 ) -> Solved | None:
     """Return the best of some ridges for observations at the first rows of a matrix; those after them are left out.
 
     ``start`` is a solution (n, k) for all ridges, or one for each beside the other. ``error_of`` returns the error of
     outputs (h, k) on the rows left out. Every ridge takes part in every
     product. It stops when no ridge has gained for some steps. ``tell`` is called with the share of the steps that are
-    done at the most, ``save`` with the best so far; ``done`` steps led to the start. None if nothing finite came out.
+    done at the most; ``done`` steps led to the start. None if nothing finite came out.
 
     Cost: O(n²) per step for each ridge and output, and O(nr²) for a preconditioner from a factor of rank r.
     """
@@ -109,7 +108,6 @@ def solve_ridges(
             best = Solved(
                 ridges[alive[here]], alpha.copy(), held[here].copy(), errors[here], residual, done + descent.steps
             )
-            save(best)
         if residuals.max() <= stop.residual or not np.isfinite(errors).all():
             break
         for at, place in enumerate(alive):
@@ -127,15 +125,13 @@ def solve_ridges(
     return best
 
 
-def search_ridges(
-    solve: Callable[[list[float], Solved | None], Solved | None], ridges: list[float], begun: Solved | None = None
-) -> Solved | None:
+def search_ridges(solve: Callable[[list[float], Solved | None], Solved | None], ridges: list[float]) -> Solved | None:
     """Return the best of some ridges; if that is at an end of them, the search goes on beyond it.
 
     ``solve`` returns the best of some ridges, from a solution on. A larger ridge starts from nothing: steps from a
     solution that follows noise, which lead away from it, would be taken for errors of that ridge.
     """
-    best = solve(ridges, begun)
+    best = solve(ridges, None)
     errors = dict.fromkeys(ridges, math.inf)
     if best is not None:
         errors[best.ridge] = best.error
@@ -163,7 +159,6 @@ def refine(
     steps: int,
     start: Matrix,
     tell: Callable[[float], object] = lambda share: None,
-    save: Callable[[Matrix], object] = lambda values: None,
 ) -> tuple[Matrix, float]:
     """Return the solution (n, k) for all rows of a matrix, from a start (n, k) on, and its relative residual.
 
@@ -188,7 +183,6 @@ def refine(
         now = float(descent.residuals.max())
         if now < best:
             best, values = now, descent.values
-            save(backend.get(values))
         elif not now < _LOST * best:  # nothing comes back from there, nor from what is not a number
             break
     return backend.get(values), best

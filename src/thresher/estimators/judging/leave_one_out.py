@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.interfaces import Backend, DenseOperator, Invertible, Kernel, Measure
+from thresher.estimators.interfaces import Backend, DenseOperator, Kernel, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES, nearest
 
@@ -98,7 +98,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    kernel: Invertible, data: Observations, *, ridge: float, diagonal: float, last: int, slope: bool = False
+    kernel: DenseOperator, data: Observations, *, ridge: float, diagonal: float, last: int, slope: bool = False
 ) -> LeaveOneOutFit | None:
     """Return ridge regression with a penalty ``ridge * diagonal`` per observation; None if the matrix is not positive.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
-from thresher.estimators.data.observations import Observations, count_distinct
+from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.log_targets import LogTargets
@@ -74,9 +74,7 @@ class FitsByLoss(LogTargets):
         self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None, fits: dict[str, Callable[..., Made]]
     ) -> Made:
         """Fit targets (n, k) with the loss that is surely best for some rows left out; several targets by squares."""
-        if self._like is not None and self._to_take(count_distinct(rows)) is not None:
-            floor = self._choose_floor(X, rows, columns, weights) if self.loss_ == "squared" else None
-        elif columns.shape[1] > 1 or self.target == "log":
+        if columns.shape[1] > 1 or self.target == "log":
             self.loss_, floor = "squared", self._choose_floor(X, rows, columns, weights)
         else:
             floors = [] if self.target == "linear" else [float(one[0]) for one in self._floors(columns, weights)]

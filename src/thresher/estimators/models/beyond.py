@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.streams import Stream
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.models.centres import Centres, fit_centres
 from thresher.estimators.models.fitted import LeftOut, LimitFit, RowsToFit
 from thresher.estimators.models.leaves import Leaves, fit_leaves
@@ -29,7 +26,6 @@ def fit_beyond(
     given: RowsToFit,
     *,
     way: str,
-    journal: Journal,
     tell: Callable[[float], object],
 ) -> LimitFit:
     """Return the fit of centres or of leaves, or the better of both with ``way="auto"``.
@@ -48,10 +44,6 @@ def fit_beyond(
             seen = LeftOut(held_data, outputs, lambda: np.zeros(0))  # variances and a penalty come at the end
             fits[name] = LimitFit(made.inputs, made.alpha, np.zeros(0), made.ridge, error, seen, leaves=leaves)
 
-    def common(name: str) -> dict[str, Any]:
-        saved = {"saved": journal.kept(name), "save": partial(journal.keep, name)}
-        return saved | {"ridges": given.ridges, "backend": given.backend}
-
     def centres(number: int, first: float, last: float) -> None:
         made = fit_centres(
             inputs,
@@ -63,7 +55,8 @@ def fit_beyond(
             centres=number,
             sample=sizes.sample,
             tell=lambda share: tell(first + (last - first) * share),
-            **common(f"centres {number}"),
+            ridges=given.ridges,
+            backend=given.backend,
         )
         finish("centres", made)
 
@@ -80,7 +73,8 @@ def fit_beyond(
             size=sizes.leaf,
             enough=sizes.leaves_judged,
             tell=lambda share: tell(0.15 + 0.45 * share),
-            **common("leaves"),
+            ridges=given.ridges,
+            backend=given.backend,
         )
         finish("leaves", made, made)
     if not fits:

@@ -16,7 +16,7 @@ rows costs M² per row instead of M per row and step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -70,8 +70,6 @@ def fit_centres(
     backend: Backend | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
-    saved: Mapping[str, Any] | None = None,
-    save: Callable[[dict[str, Any]], object] = lambda arrays: None,
 ) -> Centres:
     """Return ridge regression on the limit kernel in the span of centres; held-out rows choose ridge and steps.
 
@@ -88,7 +86,6 @@ def fit_centres(
     sample : rows at most that they are drawn from
     backend : None for all cores
     tell : called with the share that is done
-    saved, save : what ``save`` was called with in the last step of a fit that was stopped; the model is the same
 
     Cost: O(nMd) per pass, about five passes; before them O(sM²) for a sample of s = 8 M rows, at most 40,000.
     Memory: 4 s M bytes, 8 M² per ridge, and a block of the kernel per thread.
@@ -98,12 +95,12 @@ def fit_centres(
     stream = inputs if isinstance(inputs, Stream) else Stream(inputs)
     backend = Cpu() if backend is None else backend
     fit = _CentresFit(stream, targets, weights, kept, held, kernel, centres, sample, backend, seed)
-    found = fit.descend(list(ridges), tell, saved or {}, save)
+    found = fit.descend(list(ridges), tell)
     errors = dict(found.errors)
 
     def attempt(ridge: float) -> float:
         nonlocal found
-        other = fit.descend([ridge], lambda share: None, {}, lambda arrays: None)
+        other = fit.descend([ridge], lambda share: None)
         found = other if other.errors[ridge] < min(errors.values()) else found
         return other.errors[ridge]
 
@@ -171,16 +168,9 @@ class _CentresFit:
 
         return inverse
 
-    def descend(
-        self,
-        ridges: list[float],
-        tell: Callable[[float], object],
-        saved: Mapping[str, Any],
-        save: Callable[[dict[str, Any]], object],
-    ) -> Centres:
+    def descend(self, ridges: list[float], tell: Callable[[float], object]) -> Centres:
         """Return the solution of least error on held-out rows, over all ridges and steps."""
-        outputs, passes, backend = self._targets.shape[1], _STEPS + 1, self._backend
-        done = int(saved["steps"].item()) if saved else 0
+        outputs, passes, backend, done = self._targets.shape[1], _STEPS + 1, self._backend, 0
         penalties = backend.put(np.repeat(np.array(ridges) * self._diagonal, outputs))
 
         def times(alpha: Any) -> Any:
@@ -190,16 +180,11 @@ class _CentresFit:
             return backend.arrays.concatenate([sums + penalties * (self._square @ alpha), said])
 
         if self._right is None:
-            made = saved["right"] if saved else backend.get(self._sums(None, lambda share: tell(share / passes))[0])
-            self._right = made
+            self._right = backend.get(self._sums(None, lambda share: tell(share / passes))[0])
         rhs = np.tile(self._right, len(ridges))
         descent = descend(backend, times, rhs, added=np.zeros_like(rhs), inverse=self._precondition(ridges))
         errors, best, counts = np.full(len(ridges), np.inf), np.inf, True
         found = 0, np.zeros((len(rhs), outputs)), np.zeros((len(self._held), outputs))
-        if saved:
-            descent.restore({name: backend.put(saved[name]) for name in descent.state()}, done)
-            errors, found = saved["errors"], (int(saved["ridge"].item()), saved["alpha"], saved["said"])
-            best, counts = float(saved["best"].item()), bool(saved["counts"].item())
         while descent.steps < _STEPS and counts and float(descent.residuals.max()) > _DONE:
             descent.step()
             said = backend.get(descent.images[len(rhs) :])
@@ -209,9 +194,6 @@ class _CentresFit:
             if now[ridge] < best:
                 mine = slice(ridge * outputs, (ridge + 1) * outputs)
                 best, found = now[ridge], (ridge, backend.get(descent.values[:, mine]).copy(), said[:, mine].copy())
-            told = {"ridge": found[0], "alpha": found[1], "said": found[2], "errors": errors, "best": best}
-            told |= {"counts": float(counts), "right": self._right, "steps": descent.steps}
-            save(told | {name: backend.get(one) for name, one in descent.state().items()})
         tell(1.0)
         ridge, alpha, said = found
         tried = dict(zip(ridges, errors.tolist(), strict=True))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.interfaces import Operator
 from thresher.estimators.judging.holdout import Solved, Stop, refine, search_ridges, solve_ridges
 from thresher.estimators.judging.measures import mean_square
@@ -29,7 +28,7 @@ _BESIDE = 0.2  # share of the error on rows left out that a solve may leave
 _CAREFUL, _STEPS, _TIMES = 1e-2, 120, 4  # with more care: residual at most, steps, and how often they begin anew
 
 
-def fit_exact(inputs: Single, given: RowsToFit, *, journal: Journal, tell: Callable[[float], object]) -> LimitFit:
+def fit_exact(inputs: Single, given: RowsToFit, *, tell: Callable[[float], object]) -> LimitFit:
     """Return the fit to all inputs (n, d) with the ridge that is best when some rows are left out.
 
     The fit to all rows goes on from that to the rows that were kept, to the same relative residual, or to one that is
@@ -45,15 +44,14 @@ def fit_exact(inputs: Single, given: RowsToFit, *, journal: Journal, tell: Calla
     room = _ROOM * backend.spare() - len(order) * (4 * rank + 128 * outputs * (len(given.ridges) + 1))
     matrix = backend.operator(given.kernel, inputs[order], memory=max(room, 0.0))
     low = backend.pivots(matrix, rank=rank)
-    solved = journal.step(partial(_fit_kept, matrix, low, given, held_data, journal, tell))
+    solved = _fit_kept(matrix, low, given, held_data, tell)
     if solved is None:
         raise InvalidInput("the kernel of these rows is not positive. Use a larger ridge, or a smaller shift.")
     guess = mean_square(data, np.zeros_like(data.target)) or 1.0
     error = math.sqrt(mean_square(held_data, solved.outputs[held_data.row]) / guess)
     wanted = min(solved.residual, max(_BESIDE * min(error, 1.0), Stop().residual))
     wanted = min(wanted, _CAREFUL) if given.careful else wanted
-    final = journal.step(partial(_fit_all, matrix, low, data.at(order), solved, wanted, given, journal, tell))
-    assert final is not None
+    final = _fit_all(matrix, low, data.at(order), solved, wanted, given, tell)
     alpha = np.empty_like(final.alpha)
     alpha[order] = final.alpha
     penalty, kept, held = given.kernel.penalty(solved.ridge, data.weights), given.kept, given.held
@@ -69,14 +67,9 @@ def _fit_kept(
     low: LowRank,
     given: RowsToFit,
     held_data: Observations,
-    journal: Journal,
     tell: Callable[[float], object],
-    begun: Solved | None,
 ) -> Solved | None:
-    """Return the solution for the rows that are kept, with the ridge that is best for those left out.
-
-    Ridges up to that of a fit that was stopped go on from there, larger ones begin anew: see :func:`search_ridges`.
-    """
+    """Return the solution for the rows that are kept, with the ridge that is best for those left out."""
 
     def solve(ridges: list[float], start: Solved | None) -> Solved | None:
         done = 0.6 if len(ridges) < len(given.ridges) else 0.0
@@ -88,13 +81,12 @@ def _fit_kept(
             ridges=ridges,
             error_of=lambda outputs: mean_square(held_data, outputs[held_data.row]),
             stop=Stop(),
-            start=None if start is None else np.hstack([start.alpha * (one <= start.ridge) for one in sorted(ridges)]),
+            start=None if start is None else start.alpha,
             done=0 if start is None else start.steps,
             tell=lambda share: tell(done + 0.6 * (1 - done) * share),
-            save=journal.save,
         )
 
-    return search_ridges(solve, given.ridges, begun)
+    return search_ridges(solve, given.ridges)
 
 
 def _fit_all(
@@ -104,11 +96,9 @@ def _fit_all(
     solved: Solved,
     wanted: float,
     given: RowsToFit,
-    journal: Journal,
     tell: Callable[[float], object],
-    begun: Solved | None,
 ) -> Solved:
-    """Return the solution for all rows, from that for some or from where it was saved; with care from zero on.
+    """Return the solution for all rows, from that for some; with care from zero on.
 
     ``wanted`` is the relative residual at which it stops. As many steps are made as were best with some rows left out.
     Rows that are far from all that the others say, such as a target of a thousand deviations, may need more.
@@ -117,14 +107,13 @@ def _fit_all(
     if given.careful:
         return _solve_anew(solve, solved, wanted, np.zeros((len(whole), solved.alpha.shape[1])), tell)
     zeros = np.zeros((len(whole) - len(solved.alpha), solved.alpha.shape[1]))
-    alpha, residual = np.concatenate([solved.alpha, zeros]) if begun is None else begun.alpha, np.inf
+    alpha, residual = np.concatenate([solved.alpha, zeros]), np.inf
     for steps in (solved.steps, _STEPS):
         alpha, residual = solve(
             residual=wanted,
             steps=steps,
             start=alpha,
             tell=lambda share: tell(0.7 + 0.3 * share),
-            save=lambda alpha: journal.save(solved._replace(alpha=alpha)),
         )
         if residual <= SOLVED * wanted:
             break

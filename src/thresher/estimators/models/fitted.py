@@ -15,7 +15,7 @@ from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.models.fit_check import Asked
 from thresher.estimators.models.leaves import Leaves
-from thresher.estimators.options import Learning
+from thresher.estimators.options import Learning, Taken
 from thresher.estimators.sizes import Sizes
 from thresher.theory import Shares
 from thresher.training import Result
@@ -37,6 +37,7 @@ class LeftOut(NamedTuple):
     # out, below 1 where many rows that were left out are fitted in the end.
     optimism: float = 1.0
     rows: Any = None  # (s, d): raw, at which they are
+    fitted: Observations | None = None  # all that are fitted, at lifted inputs, where they are few
 
 
 class RowsToFit(NamedTuple):
@@ -68,7 +69,6 @@ class LimitFit(NamedTuple):
     errors: dict[str, float] = {}  # of the ways that were tried, on observations left out  # noqa: RUF012
     leaves: Leaves | None = None  # whose rows and coefficients these are
     residual: float = 0.0  # relative, at which the solve for all rows was to stop
-    observed: Observations | None = None  # the observations at these inputs, where they are few
 
 
 class Networks(NamedTuple):
@@ -105,6 +105,20 @@ class Fitted(NamedTuple):
     def penalty(self) -> Matrix:
         """What the ridge adds to the diagonal of the kernel (n,), with which error bars are made."""
         return self.limit.penalty if self.networks is None else self.networks.penalty
+
+    @property
+    def taken(self) -> Taken:
+        """What was chosen."""
+        return Taken(
+            self.lift.scale,
+            self.lift.scaling_,
+            self.lift.indicators_,
+            self.coordinates,
+            self.choice._replace(ridge=self.limit.ridge),
+            self.learning,
+            self.limit.way,
+            self.errors_of_parts,
+        )
 
     @property
     def left_out(self) -> LeftOut:

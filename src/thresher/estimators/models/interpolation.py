@@ -30,8 +30,8 @@ _ROUNDING = 1e-4  # of answers: training may be in single precision
 WIDTH = 1 << 17  # with width="auto": training is sublinear in it
 TRAIN_OPTIONS = ("index", "solver", "method", "first_step", "damping", "dtype", "memory_budget",
                  "audit", "start", "checkpoint", "resume")  # fmt: skip
-_WITH_A_RIDGE = ("alpha_", "penalty_", "noise_", "residuals_", "feature_importances_", "_taken", "_effects",
-                 "_learnt", "_again", "quantile_fits_", "dispersion_", "loss_scores_")  # of an earlier fit  # fmt: skip
+_WITH_A_RIDGE = ("alpha_", "penalty_", "noise_", "residuals_", "feature_importances_", "_effects", "_again",
+                 "quantile_fits_", "dispersion_", "loss_scores_")  # of an earlier fit  # fmt: skip
 
 
 def check_interpolation(estimator: Any, *, interpolates: bool) -> None:
@@ -45,8 +45,6 @@ def check_interpolation(estimator: Any, *, interpolates: bool) -> None:
         return
     if estimator.width == math.inf:
         raise InvalidInput("ridge=0 trains a network; infinite width needs a ridge. Use a finite width, or 'auto'.")
-    if estimator.checkpoint is not None:
-        raise InvalidInput("with ridge=0 give the checkpoint in train_options={'checkpoint': ...}.")
     if estimator.feature_learning not in ("auto", 0):
         raise InvalidInput("ridge=0 learns no features. Use feature_learning=0, or another ridge.")
 

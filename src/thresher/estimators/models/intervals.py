@@ -51,8 +51,8 @@ def calibrate(left_out: LeftOut, prior: float, *, fitted: float, told: Matrix | 
 
     Cost: O(c log c) for c observations.
     """
-    data, outputs, variances_of, optimism, _ = left_out
-    variances, errors = variances_of(), data.target - outputs
+    data, optimism = left_out.data, left_out.optimism
+    variances, errors = left_out.variances(), data.target - left_out.outputs
     border = np.quantile(variances, _MET)
     number = float(data.count.sum())
     freedom = max(number - 1.0, _FREEDOM)

@@ -7,7 +7,7 @@ cost of a fit grows as n, that of a prediction as the rows of a leaf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -37,8 +37,6 @@ _WORTH = 0.995  # rounds are taken while each leaves at most this share of the e
 _RANK = 8  # rows of a leaf per pivot of its preconditioner
 _STEPS = 60
 _DONE = 1e-2  # share of the right-hand sides that is left when a leaf is done: a third of what changes predictions
-_KEPT = ("metric", "alpha", "said")  # of a leaf that is done; its inputs follow
-_SAVED = 16  # times that leaves are saved, at least; each time all of them are written
 _GROWING = 0.2  # share of the time that the tree takes
 
 
@@ -134,8 +132,6 @@ def fit_leaves(
     backend: Backend | None = None,
     seed: int = 0,
     tell: Callable[[float], object] = lambda share: None,
-    saved: Mapping[str, Any] | None = None,
-    save: Callable[[dict[str, Any]], object] = lambda arrays: None,
 ) -> Leaves:
     """Return a tree of exact models, with the ridge that held-out rows prefer.
 
@@ -154,8 +150,6 @@ def fit_leaves(
     enough : held-out rows that choose the ridge and the rounds
     backend : None for all cores
     tell : called with the share that is done
-    saved, save : what ``save`` was called with last in a fit that was stopped, the leaves that were done; they are not
-        fitted again, and the model is the same
 
     Cost: O(n) times the rows of a leaf, for each step of conjugate gradients. Memory: 2 size² bytes per thread.
     """
@@ -166,7 +160,7 @@ def fit_leaves(
     rows, angles = kernel.split(rows)
     how["kernel"] = kernel._replace(parts=None)
     tree, members = grow(rows[:fitted], targets[:fitted], weights[:fitted], **how, tell=lambda s: tell(_GROWING * s))
-    work = _Work(rows, angles, targets, weights, fitted, tree, members, kernel, backend, seed, dict(saved or {}), save)
+    work = _Work(rows, angles, targets, weights, fitted, tree, members, kernel, backend, seed)
     tried = rounds if held and rows.shape[1] <= _COLUMNS else 0
     order = np.random.default_rng(seed).permutation(len(members)).tolist()
     first = int(np.searchsorted(np.cumsum([len(work.held[leaf][0]) for leaf in order]), enough)) + 1
@@ -178,15 +172,12 @@ def fit_leaves(
     fits, errors, ridge = work.choose_ridge(some, ridges, tell=told)
     after, taken = [errors[ridge]], 0
     while len(after) <= tried:
-        stage = f"round {len(after)}"
-        more = work.fit(
-            some, [ridge], stage, rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits
-        )
+        more = work.fit(some, [ridge], rounds=1, tell=lambda done: told(len(some) * len(after) + done), start=fits)
         after.append(float(work.errors(more)[0]))
         if not after[-1] < _WORTH * after[-2]:
             break
         fits, taken = more, taken + 1
-    fits |= work.fit(rest, [ridge], "rest", rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
+    fits |= work.fit(rest, [ridge], rounds=taken, tell=lambda done: told(len(some) * (1 + tried) + done))
     tell(1.0)
     parts = [fits[leaf] for leaf in range(len(members))]
     metrics = np.concatenate([np.zeros((0, rows.shape[1], rows.shape[1])), *(one.metric for one in parts)])
@@ -226,10 +217,7 @@ class _Work:
         kernel: SphereKernel,
         backend: Backend,
         seed: int,
-        done: dict[str, Any],
-        save: Callable[[dict[str, Any]], object],
     ) -> None:
-        self._done, self._save = done, save  # arrays of the leaves that are done
         self._rows, self._angles, self._targets, self._weights, self._fitted = rows, angles, targets, weights, fitted
         self._members, self._kernel, self._backend, self._seed = members, kernel, backend, seed
         self._norm = typical_norm(rows[:fitted], weights[:fitted])
@@ -242,17 +230,12 @@ class _Work:
         self,
         leaves: list[int],
         ridges: Sequence[float],
-        stage: str,
         *,
         rounds: int,
         tell: Callable[[int], object],
         start: dict[int, _Leaf] | None = None,
     ) -> dict[int, _Leaf]:
-        """Return models of some leaves for each of the ridges, after rounds of learning.
-
-        These go on from the metrics of a ``start``; ``stage`` is what those that are done are called.
-        """
-
+        """Return models of some leaves for each of the ridges, after rounds of learning from the metrics of a start."""
         kernel, backend, seed = self._kernel, self._backend.alone(), self._seed
         learn = partial(_learn, kernel=kernel._replace(parts=None), ridge=_middle(ridges), backend=backend, seed=seed)
 
@@ -260,18 +243,14 @@ class _Work:
             members, others = self._members[leaf], self.held[leaf][0]
             data = self._rows[members], self._targets[members], self._weights[members]
             metric = np.zeros((0, data[0].shape[1], data[0].shape[1])) if start is None else start[leaf].metric
-            known = [self._done.get(f"{stage} {leaf} {name}") for name in _KEPT]
-            for _ in range(rounds if known[0] is None else 0):
+            for _ in range(rounds):
                 metric = learn(*data, metric=metric)
-            metric = metric if known[0] is None else known[0]
             all_of_them = np.concatenate([members, others])
             turned, norm = self._rows[all_of_them], self._norm
             if len(metric):
                 turned = turned @ metric[0]
                 norm = typical_norm(turned[: len(members)], data[2])
             inputs = _lifted(turned, kernel.bias * norm, self._angles[all_of_them])
-            if known[1] is not None and known[2] is not None:
-                return _Leaf(metric, kernel.bias * norm, inputs[: len(members)], known[1], known[2])
             found = _fit_leaf(inputs, *data[1:], kernel=kernel, ridges=ridges, backend=backend, seed=seed)
             return _Leaf(metric, kernel.bias * norm, *found)
 
@@ -279,22 +258,18 @@ class _Work:
         for leaf, fit in zip(leaves, in_order(one, leaves, threads=self._backend.threads), strict=True):
             made[leaf] = fit
             tell(len(made))
-            new = f"{stage} {leaf} alpha" not in self._done
-            self._done |= {f"{stage} {leaf} {name}": getattr(fit, name) for name in _KEPT}
-            if new and (len(made) % max(1, len(self._members) // _SAVED) == 0 or len(made) == len(leaves)):
-                self._save(self._done)
         return made
 
     def choose_ridge(
         self, leaves: list[int], ridges: Sequence[float], *, tell: Callable[[int], object]
     ) -> tuple[dict[int, _Leaf], dict[float, float], float]:
         """Return models of some leaves with the ridge of the least error, the errors of those tried, and the ridge."""
-        fits = self.fit(leaves, ridges, "ridges", rounds=0, tell=tell)
+        fits = self.fit(leaves, ridges, rounds=0, tell=tell)
         errors = dict(zip(map(float, ridges), self.errors(fits).tolist(), strict=True))
         made = {ridge: {leaf: one.only(k) for leaf, one in fits.items()} for k, ridge in enumerate(errors)}
 
         def attempt(ridge: float) -> float:
-            made[ridge] = self.fit(leaves, [ridge], f"ridge {ridge:g}", rounds=0, tell=lambda done: None)
+            made[ridge] = self.fit(leaves, [ridge], rounds=0, tell=lambda done: None)
             return float(self.errors(made[ridge])[0])
 
         best = best_ridge(errors, attempt)

@@ -226,17 +226,11 @@ class FewRows:
         fit = self._solved(judge, self._matrix, options.ridge if ridge is None else ridge)
         left_out = judge.left_out(fit)
         variances = partial(self._variances, fit, judge)
-        seen = LeftOut(judge.held, left_out, variances, self._optimism)
-        limit = LimitFit(
-            inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen,
-            observed=data.with_rows(inputs),
-        )  # fmt: skip
+        seen = LeftOut(judge.held, left_out, variances, self._optimism, fitted=data.with_rows(inputs))
+        limit = LimitFit(inputs, fit.alpha, kernel.penalty(fit.ridge, data.weights), fit.ridge, fit.error, seen)
         self._progress.begin("training")
         networks = None if kernel.start is None else self._train(limit, fit, self._matrix)
         return Model(limit, networks, self._asked(fit, networks, left_out), last, self._why)
-
-    def finish(self) -> None:
-        """Forget nothing: no progress is kept of a fit of few rows."""
 
     def _solved(self, judge: LeaveOneOut, matrix: DenseOperator, ridge: float | None) -> LeaveOneOutFit:
         """Return the fit of all rows with this ridge, or with the best; refuse a kernel that is not positive."""

@@ -19,7 +19,6 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.data.streams import Stream, norm_of_blocks
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.judging.holdout import HoldOut, share_that_remains
 from thresher.estimators.judging.measures import mean_square
@@ -32,13 +31,12 @@ from thresher.estimators.models.exact import fit_exact
 from thresher.estimators.models.fit_check import SINGLE, SOLVED, Asked
 from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
-from thresher.estimators.options import Learning, Options, Plan, Taken
+from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.columns import learn_columns
 from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows, seeing
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
-from thresher.files import fingerprint
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
 from thresher.theory import Shares
@@ -47,8 +45,6 @@ __all__ = ["ManyRows"]
 
 Matrix = NDArray[np.float64]
 _CLEARLY = 0.98  # share of the error of centres that an exact fit must leave
-_NOT_DECISIVE = ("threads", "checkpoint", "measure", "seed", "sequence", "tol", "max_iterations", "width", "or_limit",
-                 "backend", "where", "taken")  # fmt: skip
 # Shares of the error of rows left out by which answers may miss what is promised at most: after an exact solve, which
 # may have stopped early, and where answers for the same rows are there already.
 _HALF, _AGREE = 0.5, 0.1
@@ -66,17 +62,6 @@ class ManyRows:
         some = max(sizes.large, min(sizes.scaled, sizes.sorted // d))
         self._kept_data = data.at(self._kept[:some])  # some of them, in memory, as those held out
         self._held_data = data.at(self._held)
-        self._journal = Journal(
-            options.checkpoint,
-            data.X,
-            data.row,
-            data.target,
-            data.weight,
-            # These decide which fits are made.
-            compared=(options.backend.exact_is_costly, options.width == math.inf),
-            taken=_mark(options.taken),
-            **{name: value for name, value in options._asdict().items() if name not in _NOT_DECISIVE},
-        )
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -139,7 +124,7 @@ class ManyRows:
             choice = choice._replace(kernel=choice.kernel._replace(bias=bias), ridge=learnt.ridge)
             small = self._part(sizes.small, coordinates, scaling)
         large = self._part(sizes.large, coordinates, scaling)
-        rounds = Rounds(small, large, options, self._journal, progress.share)
+        rounds = Rounds(small, large, options, progress.share)
         if choice is None:
             choice, learning = rounds.learn(first, partial(self._search, small))
         else:
@@ -172,10 +157,6 @@ class ManyRows:
         worse, left_out = 1 + networks.loss, limit.left_out  # errors of rows left out are those of the limit
         left_out = left_out._replace(optimism=worse * left_out.optimism)
         return Model(limit._replace(inputs=inputs, error=limit.error * worse, left_out=left_out), networks, asked, last)
-
-    def finish(self) -> None:
-        """Forget the journal: the fit is complete."""
-        self._journal.finish()
 
     def _part(
         self,
@@ -251,7 +232,7 @@ class ManyRows:
         If a ridge is given, the fit is made again with that one and with more care.
         """
         options, data, choice, kernel = self._options, self._data, self._chosen, self._chosen.kernel
-        ridges, journal = (self._ridges(choice), self._journal) if ridge is None else ([ridge], Journal(None))
+        ridges = self._ridges(choice) if ridge is None else [ridge]
         many = data.targets.shape[1] > options.sizes.ridge_outputs  # each ridge costs as much as all outputs
         if ridge is None and options.ridge is None and (many or options.taken is not None):
             ridges = [choice.ridge]
@@ -265,13 +246,12 @@ class ManyRows:
         lift = partial(_inputs, self._to_coordinates, kernel._replace(metric=None), last)
         tell = self._progress.share
         if self._way == "exact":
-            return last, fit_exact(lift(data.X).astype(np.float32), given, journal=journal, tell=tell)
+            return last, fit_exact(lift(data.X).astype(np.float32), given, tell=tell)
         stream, order = Stream(data.X, lift), np.concatenate([self._kept, self._held])
-        told: dict[str, Any] = {"way": self._way, "journal": journal, "tell": tell}
         if data.on_disk:
-            return last, fit_beyond(stream, None, given, **told)
+            return last, fit_beyond(stream, None, given, way=self._way, tell=tell)
         rows_of = partial(_in_blocks, self._to_coordinates, data.X, order) if kernel.bias > 0 else None
-        return last, fit_beyond(stream.in_memory(), rows_of, given, **told)
+        return last, fit_beyond(stream.in_memory(), rows_of, given, way=self._way, tell=tell)
 
     def _gain(self, limit: LimitFit) -> float:
         """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
@@ -326,16 +306,6 @@ class ManyRows:
         said = np.empty_like(left.targets)
         said[left.row] = asked.left_out
         return asked._replace(promised=said, residual=_AGREE * error)
-
-
-def _mark(taken: Taken | None) -> str:
-    """Return what a journal knows of what is taken over: solutions with other choices are worth nothing."""
-    if taken is None:
-        return "nothing"
-    kernel = taken.choice.kernel
-    about = taken.scale, taken.way, taken.choice.ridge, kernel.bias, kernel.shift, kernel.parts
-    arrays = [one for one in (*taken.coordinates, kernel.metric) if one is not None]
-    return fingerprint(about, arrays)
 
 
 ToCoordinates = Callable[[Matrix], Matrix]  # makes of raw rows (k, d) what is divided by its norms: (k, r)

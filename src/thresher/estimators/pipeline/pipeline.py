@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.data.single_columns import Indicators
 from thresher.estimators.files.progress import Progress
 from thresher.estimators.models.fitted import Fitted
 from thresher.estimators.options import Options
@@ -23,7 +22,6 @@ from thresher.estimators.pipeline.many_rows import ManyRows
 from thresher.estimators.pipeline.parts import choose_indicators
 from thresher.estimators.pipeline.route import Features, Model, Route
 from thresher.estimators.pipeline.scale import Scale
-from thresher.tables.parts import Part
 
 __all__ = ["Pipeline"]
 
@@ -40,8 +38,6 @@ class Pipeline:
         progress.plan(costs(data, options))
         progress.begin("choosing the scale")
         taken = options.taken
-        if taken is not None and not _knows(taken.indicators, data.X):
-            taken, options = None, options._replace(taken=None)
         self._options = options
         self._indicators = choose_indicators(data, options) if taken is None else taken.indicators
         if self._indicators is not None:
@@ -69,7 +65,6 @@ class Pipeline:
 
             fitted = fit(None)
         progress.end()
-        route.finish()
         return fitted
 
     def _importances(self, features: Features) -> Matrix:
@@ -115,8 +110,3 @@ class Pipeline:
             why=made.why,
             errors_of_parts=features.errors_of_parts,
         )
-
-
-def _knows(indicators: Indicators | None, rows: Matrix | Part) -> bool:
-    """Return whether indicators that are taken over suit raw rows: these are in memory, and have no other values."""
-    return indicators is None or (not isinstance(rows, Part) and indicators.knows(rows))

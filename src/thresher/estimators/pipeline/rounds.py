@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.files.journal import Journal
 from thresher.estimators.judging.holdout import HoldOut, Solved
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.gradients import MILD
@@ -51,15 +50,12 @@ class Rounds:
     ----------
     small, large : the parts: powers are compared on the first, the rounds of the best are repeated on the second
     options : what was asked for
-    journal : keeps the fits of the large part
     tell : called with the share that is done
     """
 
-    def __init__(
-        self, small: HoldOut, large: HoldOut, options: Options, journal: Journal, tell: Callable[[float], object]
-    ) -> None:
-        self._small, self._large, self._options = small, large, options
-        self._journal, self._tell = journal, tell
+    def __init__(self, small: HoldOut, large: HoldOut, options: Options, tell: Callable[[float], object]) -> None:
+        self._small, self._large, self._options, self._tell = small, large, options, tell
+        self._fits = 0  # of the large part
 
     def learn(self, first: Choice, search: Search) -> tuple[Choice, Learning]:
         """Return the choice with the best metric, and the errors of what was tried.
@@ -178,12 +174,11 @@ class Rounds:
         return self._fit(hold, choice.kernel, choice.ridge)
 
     def _fit(self, hold: HoldOut, kernel: SphereKernel, guess: float, start: Solved | None = None) -> Solved | None:
-        """Return the fit of a part of the rows, that of the large one by way of the journal."""
-        fit: Any = partial(hold.evaluate, kernel, ridge=self._options.ridge, guess=guess, start=start)
-        if hold is self._small:
-            return fit()
-        self._tell(1 - _A_FIT ** (self._journal.place + 1))
-        return self._journal.step(lambda begun: fit())
+        """Return the fit of a part of the rows, and tell of those of the large one."""
+        if hold is not self._small:
+            self._fits += 1
+            self._tell(1 - _A_FIT**self._fits)
+        return hold.evaluate(kernel, ridge=self._options.ridge, guess=guess, start=start)
 
 
 def _without(choice: Choice) -> Choice:

@@ -53,6 +53,3 @@ class Route(Protocol):
 
     def fit(self, ridge: float | None) -> Model:
         """Return the model of all rows; if a ridge is given, it is made again with that one and with more care."""
-
-    def finish(self) -> None:
-        """Forget what was kept for a fit that is stopped."""

@@ -76,7 +76,7 @@ def choose_scale(data: Observations, trials: Trials | None, options: Options) ->
     """
     nothing, taken = Choice(options.first_kernel, GUESS, math.inf, []), options.taken
     if taken is not None:
-        return Scale(taken.scale, taken.scaling or _scaling(data, taken.scale), nothing)
+        return Scale(taken.scale, taken.scaling, nothing)
     if options.scale is not None:
         return Scale(options.scale, _scaling(data, options.scale), nothing)
     first = best = CANDIDATES[0]
