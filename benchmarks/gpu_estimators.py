@@ -23,7 +23,7 @@ from benchmarks.environment import environment
 from benchmarks.many_rows.cases import CASES, Data
 from thresher import InvalidInput, NotAvailable, ThresherClassifier, ThresherRegressor
 from thresher.devices import find_device
-from thresher.estimators.files.progress import Progress
+from thresher.estimators.progress import Progress
 
 # seconds of a fit at most; the score that is to be reached: accuracy in percent at least, or RMSE at most
 GOALS = {"mnist": (15.0, 98.6), "fashion": (15.0, 90.5), "protein": (30.0, 3.12), "friedman": (60.0, 1.046)}

@@ -10,10 +10,10 @@ from parted import SHARES, Parted
 
 from thresher import to_sphere
 from thresher.algebra import ridge
-from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.kernels.gradients import mix_outputs
 from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.processor import Cpu, descend
 
 SINGLE, DOUBLE = 2e-5, 3e-8  # an input and itself: the square root of the rounding of their product
 TORCH = importlib.util.find_spec("torch") and importlib.util.find_spec("triton")

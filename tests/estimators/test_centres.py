@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_single
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 SHIFT = 0.5

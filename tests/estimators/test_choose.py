@@ -5,8 +5,6 @@ import pytest
 from sklearn.base import clone
 
 from thresher import ThresherClassifier, ThresherRegressor, to_sphere
-from thresher.estimators.backends.dense import ArrayKernel
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows, typical_norm
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel, leave_one_out
@@ -23,6 +21,7 @@ from thresher.estimators.kernels.gradients import (
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Plan
 from thresher.estimators.pipeline.plans import STRONG, choose_plan
+from thresher.estimators.processor import ArrayKernel, Cpu
 from thresher.theory import cofiring_probability, firing_probability, limit_kernel, limit_slopes
 
 CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.pipeline.columns import learn_columns, likelihood
+from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thresher import ThresherClassifier, ThresherRegressor
-from thresher.estimators.backends import dense
+from thresher.estimators import processor
 from thresher.estimators.base import FarOutside
 from thresher.theory import limit_kernel
 
@@ -64,7 +64,7 @@ def test_two_hundred_thousand_rows_cost_as_much_as_fourteen(monkeypatch):
         seen.append(products.shape)
         return limit_kernel(products, *args, **options)
 
-    monkeypatch.setattr(dense, "limit_kernel", spy)
+    monkeypatch.setattr(processor, "limit_kernel", spy)
     rng = np.random.default_rng(2)
     place = rng.integers(14, size=200_000)
     X, y = rng.normal(size=(14, 3))[place], rng.integers(2, size=14)[place] ^ (rng.random(200_000) < 0.2)

@@ -14,9 +14,8 @@ import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.algebra.cholesky import LowerFactor
 from thresher.estimators.effects import decomposition
-from thresher.estimators.effects.decomposition import Decomposition
-from thresher.estimators.effects.names import unit_columns
-from thresher.estimators.effects.shares import draw_rows
+from thresher.estimators.effects.decomposition import Decomposition, draw_rows
+from thresher.estimators.effects.values import unit_columns
 from thresher.theory.column_means import column_means
 from thresher.theory.limit_matrix import limit_cross
 from thresher.theory.parts import column_kernel

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import Callback, InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.models import intervals
 from thresher.estimators.pipeline import budget
+from thresher.estimators.progress import Progress
 
 SMALL = {"width": 512, "random_state": 0}
 TWICE = "the same row comes with different targets, which ridge=0 refuses"

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from thresher import InvalidInput, ThresherRegressor
 from thresher.algebra.descent import Descent
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import refine
@@ -19,6 +18,7 @@ from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models import beyond, exact, fit_check, interpolation, networks
 from thresher.estimators.models.fit_check import Asked, check_answers
 from thresher.estimators.pipeline.few_rows import FewRows
+from thresher.estimators.processor import Cpu
 from thresher.model.network import Network
 from thresher.model.problem import Problem
 from thresher.training import Status

@@ -4,7 +4,6 @@ import naive
 import numpy as np
 import pytest
 
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.judging.leave_one_out import LeaveOneOut
@@ -12,6 +11,7 @@ from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES
 from thresher.estimators.judging.search import SHIFTS, search
 from thresher.estimators.kernels.kernel import SphereKernel, Start
+from thresher.estimators.processor import Cpu
 
 KERNEL = SphereKernel(0.7, 0.5)
 METRIC = np.array([[1.5, 0.2, 0.0], [0.2, 0.8, 0.1], [0.0, 0.1, 0.3]])

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_single
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models import leaves as module
 from thresher.estimators.models.leaves import Leaves, fit_leaves
 from thresher.estimators.models.tree import Tree, grow
+from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
 SHIFT, BIAS = 0.5, 1.0

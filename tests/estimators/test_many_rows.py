@@ -10,7 +10,6 @@ from sklearn.datasets import make_friedman1
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.algebra.pivots import random_pivots
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows, typical_norm
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut, solve_ridges
@@ -21,6 +20,7 @@ from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.leaves import check_leaves
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.pipeline import many_rows
+from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 from thresher.theory.limit_matrix import LimitMatrix
 

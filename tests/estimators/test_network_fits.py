@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import thresher
 from thresher import MemoryRefused, ThresherRegressor, TooNarrow
 from thresher.estimators import options as options_module
-from thresher.estimators.backends import processor
+from thresher.estimators import processor
 from thresher.estimators.models import networks
 from thresher.shards.dense import start_gram
 

@@ -8,7 +8,6 @@ from benchmarks.noisy import KINDS, noisy_table
 from few import of_few
 
 from thresher import ThresherRegressor
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.judging.holdout import HoldOut, Solved
@@ -20,6 +19,7 @@ from thresher.estimators.options import Plan
 from thresher.estimators.pipeline.columns import ColumnWeights
 from thresher.estimators.pipeline.plans import _worthwhile
 from thresher.estimators.pipeline.rounds import Rounds
+from thresher.estimators.processor import Cpu
 from thresher.estimators.sizes import Sizes
 
 pytestmark = pytest.mark.filterwarnings("ignore:Values far outside")  # heavy tails are on purpose

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from thresher import to_sphere
-from thresher.estimators.backends.dense import ArrayKernel
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.leave_one_out import leave_one_out
 from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.processor import ArrayKernel
 from thresher.theory import limit_kernel
 
 MOST = 1024  # rows at which observations are left out: more than any table here has

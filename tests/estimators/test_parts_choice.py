@@ -6,7 +6,6 @@ from few import of_few
 from sklearn.base import clone
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.judging.holdout import Solved
@@ -17,6 +16,7 @@ from thresher.estimators.options import Options, Plan
 from thresher.estimators.parameters import PARTS, shares_of
 from thresher.estimators.pipeline import parts as choosing
 from thresher.estimators.pipeline.parts import TRIED, choose_indicators, choose_on_held_rows, choose_shares, surely
+from thresher.estimators.processor import Cpu
 from thresher.theory import Shares
 
 NAMES = np.random.default_rng(7).normal(size=15)

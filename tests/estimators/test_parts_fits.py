@@ -10,11 +10,11 @@ from parted import SHARES, Parted
 
 from thresher import ThresherClassifier, ThresherRegressor
 from thresher.errors import ThresherError
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging.holdout import HoldOut
 from thresher.estimators.judging.leave_one_out import LeaveOneOut
 from thresher.estimators.models.variance import Variance
+from thresher.estimators.processor import Cpu
 from thresher.theory import Shares
 
 FIXED = {"random_state": 0, "feature_learning": 0, "shift": 0.5, "bias": 1.0, "target": "linear", "n_jobs": 1}

@@ -10,11 +10,11 @@ import pytest
 from scipy.special import expit, softmax
 
 from thresher import InvalidInput, ThresherClassifier, load
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.losses.many_rows import fit_many_rows
 from thresher.estimators.losses.probabilities import by_class, find_temperature, log_loss
+from thresher.estimators.processor import Cpu
 from thresher.export import classify_arrays
 
 FIXED = {"scale": "standardise", "bias": 1.0, "shift": 0.5, "feature_learning": 0, "parts": "all", "random_state": 0}

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.lift import lift_rows
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.judging import holdout, leave_one_out, ridges
@@ -23,6 +22,7 @@ from thresher.estimators.models.fitted import RowsToFit
 from thresher.estimators.models.leaves import fit_leaves
 from thresher.estimators.models.networks import ridge_of_networks
 from thresher.estimators.pipeline import columns, many_rows
+from thresher.estimators.processor import Cpu
 from thresher.estimators.sizes import Sizes
 
 LEAST, LARGEST = RIDGES[0], RIDGES[-1]

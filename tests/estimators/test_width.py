@@ -11,14 +11,13 @@ import pytest
 from few import with_sizes
 
 from thresher import ThresherClassifier, ThresherRegressor, TooNarrow, load, to_sphere
-from thresher.estimators.backends.dense import ArrayKernel
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel, leave_one_out
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.pipeline import budget, few_rows, plans
+from thresher.estimators.processor import ArrayKernel, Cpu
+from thresher.estimators.progress import Progress
 from thresher.estimators.sizes import Sizes
 
 POWERS, CPU, KERNEL, MOST = range(-10, 5), Cpu(1), SphereKernel(1.0, 0.5), Sizes().left_out

@@ -1,4 +1,4 @@
-"""Kernels of few rows on a GPU, and fits with them: those of the processor, see ``estimators/backends/dense.py``."""
+"""Kernels of few rows on a GPU, and fits with them: those of the processor, see ``estimators/processor.py``."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,12 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators.backends import dense as arrays  # noqa: E402
-from thresher.estimators.backends import processor  # noqa: E402
-from thresher.estimators.backends.processor import Cpu, local_backend  # noqa: E402
+from thresher.estimators import processor  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.pipeline.columns import likelihood  # noqa: E402
+from thresher.estimators.processor import Cpu, local_backend  # noqa: E402
 from thresher.gpu.gram import start_rows  # noqa: E402
 from thresher.gpu.kernels import limit as kernels  # noqa: E402
 from thresher.model.network import Network, NetworkSettings  # noqa: E402
@@ -243,12 +242,9 @@ class TestFits:
         def refuse(*_, **__):
             raise AssertionError("on the processor")
 
-        for module, names in (
-            (processor, ("start_gram", "ArrayLimit", "limit_block", "limit_product")),
-            (arrays, ("factor", "limit_kernel", "limit_cross")),
-        ):
-            for name in names:
-                monkeypatch.setattr(module, name, refuse)
+        own = "start_gram", "ArrayLimit", "limit_block", "limit_product", "factor", "limit_kernel", "limit_cross"
+        for name in own:
+            monkeypatch.setattr(processor, name, refuse)
         X, y = friedman(60)
         model = ThresherRegressor(device="cuda", width=128, random_state=0, feature_learning="columns").fit(X, y)
         assert np.isfinite(model.predict(X, return_std=True)).all()

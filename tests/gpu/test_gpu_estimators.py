@@ -13,13 +13,13 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators.backends.processor import Cpu, descend, local_backend  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.models import exact  # noqa: E402
 from thresher.estimators.models.centres import fit_centres  # noqa: E402
 from thresher.estimators.models.leaves import fit_leaves  # noqa: E402
 from thresher.estimators.models.variance import Variance  # noqa: E402
+from thresher.estimators.processor import Cpu, descend, local_backend  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
 
 CPU = Cpu(1)
@@ -281,7 +281,7 @@ def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(monkeypatch)
         raise thresher.NotAvailable("there is none")
 
     with monkeypatch.context() as patched:
-        patched.setattr("thresher.estimators.backends.processor.find_device", missing)
+        patched.setattr("thresher.estimators.processor.find_device", missing)
         with pytest.raises(thresher.NotAvailable, match="there is none"):
             of_few(ThresherRegressor(device="cuda")).fit(X, y)
         with pytest.warns(UserWarning, match="Predicting on the CPU: there is none"):

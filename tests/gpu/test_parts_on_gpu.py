@@ -10,8 +10,8 @@ from few import with_sizes  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
-from thresher.estimators.backends.processor import Cpu, local_backend  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
+from thresher.estimators.processor import Cpu, local_backend  # noqa: E402
 from thresher.gpu.dense import Side  # noqa: E402
 from thresher.theory import Parts, Shares  # noqa: E402
 from thresher.theory.parts import column_kernel  # noqa: E402

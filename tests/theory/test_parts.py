@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from parted import SHARES, Parted
 from properties import examples
 
-from thresher.estimators.backends.processor import Cpu
+from thresher.estimators.processor import Cpu
 from thresher.loops.parts import add_parts, add_parts_double
 from thresher.theory import Parts, Shares, firing_probability
 from thresher.theory.limit_matrix import LimitMatrix, half_bytes, limit_block, limit_cross, limit_product

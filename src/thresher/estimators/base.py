@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import check_whole
 from thresher.errors import FarOutside, InvalidInput, NotAvailable, TooNarrow
-from thresher.estimators.backends.processor import Cpu, local_backend
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
@@ -25,7 +24,6 @@ from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.files.exporting import WithFiles
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.kernels.kernel import SphereKernel
@@ -38,6 +36,8 @@ from thresher.estimators.parameters import check_parameters, shares_of, threads_
 from thresher.estimators.pipeline.budget import auto_width, fewer_neurons
 from thresher.estimators.pipeline.few_rows import WORSE
 from thresher.estimators.pipeline.pipeline import Pipeline
+from thresher.estimators.processor import Cpu, local_backend
+from thresher.estimators.progress import Progress
 from thresher.estimators.sizes import Sizes
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName

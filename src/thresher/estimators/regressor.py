@@ -12,7 +12,6 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from thresher.errors import InvalidInput
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.base import ThresherEstimator
 from thresher.estimators.data.lift import check_weights
 from thresher.estimators.data.rows import some_cells
@@ -26,6 +25,7 @@ from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import check_loss
+from thresher.estimators.processor import Cpu
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]

@@ -1,4 +1,4 @@
-"""Kernels of few inputs on a GPU, in double precision: ``estimators/backends/dense.py`` with tensors."""
+"""Kernels of few inputs on a GPU, in double precision: ``estimators/processor.py`` with tensors."""
 
 from __future__ import annotations
 

@@ -13,15 +13,28 @@ from sklearn.utils.validation import check_is_fitted
 from thresher.algebra.cholesky import factor
 from thresher.checks import check_whole
 from thresher.errors import InvalidInput
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.data.rows import new_rows
 from thresher.estimators.effects.curves import curves_of
-from thresher.estimators.effects.decomposition import Decomposition, Pairs, Terms
-from thresher.estimators.effects.names import column_names, unit_columns
-from thresher.estimators.effects.shares import Variances, draw_rows, variances_of_terms
-from thresher.estimators.effects.values import Effects, Explanation, others_name, pair_names, rest_name
+from thresher.estimators.effects.decomposition import (
+    Decomposition,
+    Pairs,
+    Terms,
+    Variances,
+    draw_rows,
+    variances_of_terms,
+)
+from thresher.estimators.effects.values import (
+    Effects,
+    Explanation,
+    column_names,
+    others_name,
+    pair_names,
+    rest_name,
+    unit_columns,
+)
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import threads_of
+from thresher.estimators.processor import Cpu
 from thresher.tables.frame import Frame, is_frame, say_label
 
 __all__ = ["WithEffects"]

@@ -1,4 +1,4 @@
-"""Effects as values: of many rows by term, and of single rows by column, with a picture."""
+"""Effects as values: of many rows by term, and of single rows by column, with a picture; and the names of both."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ from thresher.figures import BLUE, INK, ORANGE, as_written, notebook_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OTHER_PAIRS", "REST", "Effects", "Explanation", "others_name", "pair_names", "rest_name"]
+__all__ = [
+    "OTHER_PAIRS", "REST", "Effects", "Explanation", "column_names", "others_name", "pair_names", "rest_name",
+    "unit_columns",
+]  # fmt: skip
 
 Matrix = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 OTHER_PAIRS, REST = "other pairs", "rest"  # names of terms
 _LONGEST = 32  # letters of a name in a picture
 
@@ -34,6 +38,23 @@ class Effects(NamedTuple):
     names: tuple[str, ...]  # of terms: columns, "one & another" for pairs, "other pairs" if there are more, "rest"
     values: Matrix  # (k, terms), or (k, terms, outputs) if there are several outputs
     std: Matrix | None = None  # standard errors, of the shape of ``values``, if they were asked for
+
+
+def column_names(model: Any) -> list[str]:
+    """Return the names of the columns of X, x0, x1, ... if they have none; then those of columns made of others."""
+    names = getattr(model, "feature_names_in_", None)
+    own = [f"x{k}" for k in range(model.n_features_in_)] if names is None else [str(one) for one in names]
+    return own if model.encoder_ is None else [*own, *(one.name for one in model.encoder_.made_)]
+
+
+def unit_columns(model: Any) -> Numbers:
+    """Return for each unit (u,) that the kernel of a model sees alone the column of X that it comes from."""
+    lift = model.lift_
+    if lift.angles_ is None:
+        return np.zeros(0, np.int64)
+    places = np.array(lift.angles_.sources, np.int64)
+    places = places if lift.indicators_ is None else lift.indicators_.sources[places]
+    return places if model.encoder_ is None else model.encoder_.sources_[places]
 
 
 def rest_name(names: Sequence[str]) -> str:

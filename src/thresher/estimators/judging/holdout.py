@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
-from thresher.estimators.backends.processor import descend
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend, Kernel, Measure, Operator
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import best_ridge, ridges_from, ridges_near
 from thresher.estimators.kernels.gradients import mix_outputs, outer_product, row_gradients
+from thresher.estimators.processor import descend
 
 __all__ = ["HoldOut", "Solved", "Stop", "refine", "search_ridges", "share_that_remains", "solve_ridges"]
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
-from thresher.estimators.backends.processor import descend
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend, Operator
 from thresher.estimators.judging.ridges import best_ridge
+from thresher.estimators.processor import descend
 from thresher.losses import Logistic
 
 __all__ = ["ManyFit", "fit_many_rows"]

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.errors import InvalidInput
-from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.ridges import best_ridge
+from thresher.estimators.processor import Cpu, descend
 from thresher.parallel import in_order
 from thresher.tables.parts import Rows
 from thresher.theory import Limit

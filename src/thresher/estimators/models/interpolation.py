@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from thresher.errors import InvalidInput
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.observations import Observations, distinct_rows
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.models.fit_check import ASKED, SOLVED, Asked, FitCheck, check_answers
 from thresher.estimators.options import Options
+from thresher.estimators.progress import Progress
 from thresher.model.problem import Problem
 from thresher.theory import Shares
 from thresher.training import Callback, Iteration, Result, Status, train_together

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.estimators.backends.processor import Cpu, descend
 from thresher.estimators.data.lift import lift_single, typical_norm
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend
@@ -24,6 +23,7 @@ from thresher.estimators.judging.ridges import best_ridge
 from thresher.estimators.kernels.gradients import MILD, next_metric
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.tree import Tree, grow
+from thresher.estimators.processor import Cpu, descend
 from thresher.parallel import in_order
 from thresher.theory import Parts, Shares
 

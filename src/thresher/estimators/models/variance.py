@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from thresher.estimators.backends.processor import Cpu
 from thresher.estimators.interfaces import Backend
+from thresher.estimators.processor import Cpu
 from thresher.theory import Limit
 
 __all__ = ["Variance"]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.single_columns import Angles
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.interfaces import DenseOperator
 from thresher.estimators.judging.leave_one_out import LeaveOneOut, LeaveOneOutFit
 from thresher.estimators.judging.search import Choice, search
@@ -28,6 +27,7 @@ from thresher.estimators.pipeline.parts import angles_of, choose_shares, seeing,
 from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
+from thresher.estimators.progress import Progress
 from thresher.parallel import blas_for_size
 from thresher.theory import Parts, Shares
 

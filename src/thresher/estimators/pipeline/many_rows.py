@@ -19,7 +19,6 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles
 from thresher.estimators.data.streams import Stream, norm_of_blocks
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.judging.holdout import HoldOut, share_that_remains
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import ridges_near
@@ -37,6 +36,7 @@ from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows, s
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
+from thresher.estimators.progress import Progress
 from thresher.parallel import blas_for_size
 from thresher.tables.parts import BLOCK
 from thresher.theory import Shares

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from thresher.estimators.data.lift import SphereLift
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.files.progress import Progress
 from thresher.estimators.models.fitted import Fitted
 from thresher.estimators.options import Options
 from thresher.estimators.pipeline.budget import check_sizes, costs, require_memory
@@ -22,6 +21,7 @@ from thresher.estimators.pipeline.many_rows import ManyRows
 from thresher.estimators.pipeline.parts import choose_indicators
 from thresher.estimators.pipeline.route import Features, Model, Route
 from thresher.estimators.pipeline.scale import Scale
+from thresher.estimators.progress import Progress
 
 __all__ = ["Pipeline"]
 
