@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 FORMS = ("auto", "full", "recipe")
-KIND, VERSION = "model", 6
+KIND, VERSION = "model", 7
 RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
