@@ -1,5 +1,6 @@
 """Tables of a few hundred rows that count as many."""
 
+import numpy as np
 from sklearn.datasets import make_friedman1
 
 from thresher.estimators.base import ThresherEstimator
@@ -25,3 +26,9 @@ def let_few_be_many(monkeypatch, **sizes):
 
 def friedman(n, seed=0, noise=0.5):
     return make_friedman1(n, n_features=7, noise=noise, random_state=seed)
+
+
+def lift_single(rows, last):
+    """Return rows (k, d) with one more coordinate ``last``, divided by their norms: (k, d + 1), float32."""
+    longer = np.column_stack([rows, np.full(len(rows), last)]).astype(np.float32)
+    return longer / np.linalg.norm(longer, axis=1, keepdims=True)

@@ -31,7 +31,7 @@ def gpu():
 
 BACKENDS = {
     "processor": lambda: Cpu(2),
-    "one thread": lambda: Cpu(2).alone(),
+    "one thread": lambda: Cpu(1),
     "gpu": gpu,
 }
 

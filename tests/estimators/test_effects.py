@@ -127,12 +127,6 @@ class TestSums:
             assert model.effect_shares_["rest"] == 1.0
             np.testing.assert_allclose(model.explain(X).prediction, model.predict(X), atol=1e-9)
 
-    def test_leaves_are_refused(self):
-        X = np.random.default_rng(0).normal(size=(400, 3))
-        model = of_few(ThresherRegressor(parts="pairs", approximation="leaves", **LIMIT)).fit(X, X[:, 0])
-        with pytest.raises(InvalidInput, match="leaves"):
-            model.effects(X)
-
 
 class TestMeans:
     @pytest.mark.parametrize("weighted", [False, True])

@@ -15,11 +15,10 @@ from thresher.estimators.judging.leave_one_out import fit_kernel
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
 from thresher.estimators.kernels.kernel import SphereKernel, Start
-from thresher.estimators.models import centres, exact, leaves
+from thresher.estimators.models import centres, exact
 from thresher.estimators.models.centres import fit_centres
 from thresher.estimators.models.exact import fit_exact
 from thresher.estimators.models.fitted import RowsToFit
-from thresher.estimators.models.leaves import fit_leaves
 from thresher.estimators.models.networks import ridge_of_networks
 from thresher.estimators.pipeline import columns, many_rows
 from thresher.estimators.processor import Cpu
@@ -31,7 +30,7 @@ KERNEL = SphereKernel(1.0, 0.5)
 
 def test_there_is_one_grid_and_one_way_to_go_beyond_what_was_tried():
     assert leave_one_out.RIDGES is columns.RIDGES is RIDGES
-    assert {one.best_ridge for one in (holdout, centres, leaves)} == {ridges.best_ridge}
+    assert {one.best_ridge for one in (holdout, centres)} == {ridges.best_ridge}
     assert exact.search_ridges is holdout.search_ridges
     assert many_rows.ridges_near is holdout.ridges_near is ridges.ridges_near
     assert (LEAST, LARGEST) == (1e-5, 1e3)
@@ -69,10 +68,10 @@ def noise_only():
 
 
 @pytest.mark.parametrize("guess", [1e-5, 1e-2, 1e3])
-@pytest.mark.parametrize("way", ["some rows", "exact", "centres", "leaves", "networks"])
+@pytest.mark.parametrize("way", ["some rows", "exact", "centres", "networks"])
 def test_every_search_reaches_the_ridge_for_noise(guess, way):
     data, kept, held = noise_only()
-    order, weights, some = np.concatenate([kept, held]), np.ones(400), {"kernel": KERNEL, "ridges": ridges_near(guess)}
+    weights, some = np.ones(400), {"kernel": KERNEL, "ridges": ridges_near(guess)}
     inputs = lift_rows(data.X, 1.0)[0].astype(np.float32)
     hold = HoldOut(data.at(kept), data.at(held), Cpu(1))
     if way == "some rows":
@@ -83,10 +82,6 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
     elif way == "centres":
         made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)
         assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])
-        found = made.ridge
-    elif way == "leaves":
-        made = fit_leaves(data.X[order], data.targets[order], weights, held=100, **some, size=150, rounds=0)
-        assert made.ridge == made.ridges[made.errors.argmin()]
         found = made.ridge
     else:
         kernel = KERNEL._replace(start=Start(2000, 400, 0, "sobol"))

@@ -202,11 +202,16 @@ class TestFits:
         expected, found = fits(ThresherRegressor, X, y, sizes=MANY, **options)
         same(found, expected, table(50, seed=1)[0], 0.02 * y.std())
 
-    @pytest.mark.parametrize("way", ["centres", "leaves"])
-    def test_beyond_the_exact_fit(self, way):
+    def test_beyond_the_exact_fit(self):
         X, y = table(500)
-        sizes = {**MANY, "exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
-        options = {"parts": "mixed", "feature_learning": 0, "target": "linear", "ridge": 1e-2, "approximation": way}
+        sizes = {**MANY, "exact": 400, "centres": 60, "more_centres": 100}
+        options = {
+            "parts": "mixed",
+            "feature_learning": 0,
+            "target": "linear",
+            "ridge": 1e-2,
+            "approximation": "centres",
+        }
         expected, found = fits(ThresherRegressor, X, y, sizes=sizes, **options)
         same(found, expected, table(50, seed=1)[0], 0.03 * y.std())
 

@@ -4,12 +4,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from few import lift_single
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
-from thresher.estimators.data.lift import lift_single
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.centres import fit_centres

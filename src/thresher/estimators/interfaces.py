@@ -194,9 +194,6 @@ class Backend(Protocol):
     def arrays(self) -> Any:
         """The module of device arrays: numpy or torch."""
 
-    def alone(self) -> Backend:
-        """Return the backend for one of several threads."""
-
     def session(self) -> AbstractContextManager[object]:
         """Return a context for a fit or a prediction."""
 

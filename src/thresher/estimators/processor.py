@@ -176,10 +176,6 @@ class Cpu:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = core_count() if threads is None else threads
 
-    def alone(self) -> Cpu:
-        """Return the same on one thread."""
-        return Cpu(1)
-
     def session(self) -> AbstractContextManager[object]:
         """Return a context in which nothing changes."""
         return nullcontext()

@@ -47,10 +47,6 @@ class Gpu:
         self.device, self.threads = device, min(threads, _CALLERS)
         torch.linalg.cholesky(torch.eye(2, device=device))  # loads a library, which threads must not do together
 
-    def alone(self) -> Gpu:
-        """Return the GPU itself: its threads are its own."""
-        return self
-
     @contextmanager
     def session(self) -> Iterator[None]:
         """Use full single precision for products, whatever the process has chosen; give back memory at the end."""

@@ -15,7 +15,7 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.export.arrays import NOTHING
 
-__all__ = ["SphereLift", "check_weights", "lift_rows", "lift_single", "typical_norm"]
+__all__ = ["SphereLift", "check_weights", "lift_rows", "typical_norm"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
@@ -39,17 +39,6 @@ def lift_rows(rows: Matrix, last: float) -> tuple[Matrix, Matrix]:
     short = np.sqrt(np.einsum("ij,ij->i", longer, longer))
     longer /= short[:, None]
     return longer, largest * short
-
-
-def lift_single(rows: NDArray[Any], last: float) -> Single:
-    """Return rows (k, d) with one more coordinate ``last``, divided by their norms: (k, d + 1), float32.
-
-    For rows that are finite, and not zero where ``last`` is 0. Cost: O(kd).
-    """
-    longer = np.empty((len(rows), rows.shape[1] + 1), np.float32)
-    longer[:, :-1], longer[:, -1] = rows, last
-    longer /= np.linalg.norm(longer, axis=1, keepdims=True)
-    return longer
 
 
 class SphereLift(TransformerMixin, BaseEstimator):

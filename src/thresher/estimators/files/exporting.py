@@ -94,8 +94,6 @@ def _scaling(scaling: Scaling, which: str = "") -> dict[str, Any]:
 
 def _limit(estimator: Any, arrays: Arrays) -> Arrays:
     """Return the arrays of the limit: stored rows and their coefficients."""
-    if estimator.leaves_ is not None or estimator._monotone is not None:
-        raise InvalidInput("trees of models and monotone columns are not exported. Use predict in Python.")
     kernel = estimator._kernel
     vectors, angles = kernel.split(np.asarray(estimator.inputs_))
     arrays = {**arrays, "cubics": probability_cubics(kernel.shift).reshape(-1, 4)}

@@ -21,7 +21,6 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.estimators.files.model_checks import check_fitted, check_model
 from thresher.estimators.losses.quantiles import describe_quantiles, restore_quantiles
-from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
@@ -37,17 +36,6 @@ _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "f
            "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_", "dispersion_")  # fmt: skip
 _NOT_SAVED = ("callbacks", "device")  # parameters that are of one fit alone
 _SINGLE = ("inputs_", "pivots_")  # may be float32; all others are float64
-_WITH_ESTIMATOR = (
-    "inputs",
-    "alpha",
-    "held_outputs",
-    "ridges",
-    "errors",
-    "rounds",
-    "shift",
-    "ridge",
-    "shares",
-)  # of leaves
 _VALUES = ("bias_", "shift_", "ridge_", "loo_error_", "loo_share_", "feature_learning_", "n_iter_", "n_features_in_",
            "single_target_", "target_", "scale_", "columns_weighed_", "multilabel_", "width_reason_",
            "double_precision_", "loss_", "loss_reason_", "loss_ridge_")  # fmt: skip
@@ -89,9 +77,6 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     }
     if estimator._class_labels is None:
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
-    if estimator.leaves_ is not None:
-        parts = estimator.leaves_.to_arrays().items()
-        tensors |= {f"leaves.{name}": value for name, value in parts if name not in _WITH_ESTIMATOR}
     tensors |= describe_quantiles(getattr(estimator, "quantile_fits_", None))
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
@@ -204,7 +189,6 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     way, errors = about["approximation"]
     estimator.approximation_ = str(way)
     estimator.approximation_errors_ = {str(name): float(error) for name, error in errors}
-    estimator.leaves_ = _restore_leaves(tensors, estimator)
     if any(result.network.shift != estimator.shift_ for result in estimator.results_):
         raise ValueError("a network does not fit its estimator")
     return estimator
@@ -255,20 +239,6 @@ def _restore_angles(tensors: dict[str, NDArray[Any]], groups: Any) -> Angles | N
     if numbers.dtype.kind != "i" or shapes != {(len(numbers),)} or not all(found.groups) or not len(found):
         raise ValueError("its columns do not fit together")
     return found
-
-
-def _restore_leaves(tensors: dict[str, NDArray[Any]], estimator: Any) -> Leaves | None:
-    """Return the leaves of a file, whose rows and coefficients are those of the estimator; None if there are none."""
-    found = {name.removeprefix("leaves."): value for name, value in tensors.items() if name.startswith("leaves.")}
-    if not found:
-        return None
-    nothing = np.zeros(0)
-    more = dict.fromkeys(("held_outputs", "ridges", "errors", "rounds"), nothing)
-    own = {"inputs": estimator.inputs_, "alpha": estimator.alpha_, "shift": estimator.shift_, "ridge": estimator.ridge_}
-    own["shares"] = np.array(estimator.parts_)
-    leaves = Leaves.from_arrays({**found, **more, **own})
-    check_leaves(leaves)
-    return leaves
 
 
 def _describe_reading(encoder: TableEncoder | None) -> dict[str, Any] | None:
