@@ -36,7 +36,7 @@ LABELS = [["no", "yes"], [3, 5], ["a", "bb", "c"], [1.0, 2.0, 7.0], [True, False
 class Few(ThresherRegressor):
     """Sixty rows are many here."""
 
-    _sizes = Sizes(one_by_one=40, exact=60, exact_cheap=60, centres=20, more_centres=30, leaf=25)
+    _sizes = Sizes(one_by_one=40, exact=60, exact_cheap=60, centres=20, more_centres=30)
 
 
 class Precision(NamedTuple):

@@ -75,8 +75,6 @@ def place(tmp_path_factory):
     X = rng.normal(size=(40, 10))
     y = X[:, 0] - 2 * X[:, 1]
     names = ",".join("abcdefghij")
-    np.save(folder / "X.npy", X)
-    np.save(folder / "y.npy", y)
     table = "\n".join(",".join(map(str, row)) for row in np.column_stack([X, y]))
     for name, target in (("table.csv", "price"), ("measurements.csv", "price")):
         (folder / name).write_text(f"{names},{target}\n{table}\n")

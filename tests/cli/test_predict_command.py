@@ -63,15 +63,15 @@ class TestPredict:
         y = np.exp(4 * X[:, 0])  # from 1e-4 to 1e4
         model = thresher.ThresherRegressor(width=256, target="log", random_state=0).fit(X, y)
         model.save(tmp_path / "m")
-        np.savez(tmp_path / "t.npz", X=X, y=y)
+        np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",")
         full, short = (
             np.array(predicted(run(capsys, "predict", *given, "--digits", digits)[1])["prediction"], float)
-            for given in [(str(tmp_path / "m"), str(tmp_path / "t.npz"))]
+            for given in [(str(tmp_path / "m"), str(tmp_path / "t.csv"))]
             for digits in ("full", "auto")
         )
         assert full.min() < 1e-3 and full.max() > 1e3
         np.testing.assert_array_less(np.abs(short - full), 0.05 * np.abs(full - model.floor_) + 1e-12)
-        cells = predicted(run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.npz"))[1])["prediction"]
+        cells = predicted(run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.csv"))[1])["prediction"]
         assert max(map(len, cells)) < 12
 
     def test_error_bars_with_sensible_digits(self, capsys, places):
@@ -99,8 +99,8 @@ class TestPredict:
         fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "scale": "standardise"}
         model = thresher.ThresherRegressor(width=float("inf"), target="log", **fixed)
         model.fit(X, y if outputs > 1 else y[:, 0]).save(tmp_path / "m")
-        np.save(tmp_path / "t.npy", X)
-        asked = (str(tmp_path / "m"), str(tmp_path / "t.npy"), "--interval", "0.8", "--digits", "full")
+        np.savetxt(tmp_path / "t.csv", X, delimiter=",")
+        asked = (str(tmp_path / "m"), str(tmp_path / "t.csv"), "--interval", "0.8", "--digits", "full")
         code, out, err = run(capsys, "predict", *asked)
         found, numbers = predicted(out), [""] if outputs == 1 else [" 1", " 2"]
         assert code == 0

@@ -72,15 +72,3 @@ class TestTables:
         pd.DataFrame({"x": [1.0, 2, 3, 4], "y": [1.0, 0, 1, 0]}).to_parquet(tmp_path / "a.parquet")
         with pytest.raises(InvalidInput, match="rows that are left in a file cannot be split"):
             split_table(read_table(tmp_path / "a.parquet", most=2), rows=2)
-
-    @pytest.mark.parametrize(("target", "said"), [(np.zeros(3), r"\(3,\)"), (np.zeros((4, 2)), r"\(4, 2\)")])
-    def test_one_target_a_row(self, tmp_path, target, said):
-        np.save(tmp_path / "x.npy", np.eye(4))
-        np.save(tmp_path / "y.npy", target)
-        with pytest.raises(InvalidInput, match=rf"must have one target a row of .*, shape \(4,\); it has {said}"):
-            read_table(tmp_path / "x.npy", target=str(tmp_path / "y.npy"))
-
-    def test_the_target_of_several_arrays_has_its_name(self, tmp_path):
-        np.savez(tmp_path / "a.npz", X=np.eye(4), y=np.ones(4))
-        with pytest.raises(InvalidInput, match=r"is the array y; got --target price. Leave --target out"):
-            read_table(tmp_path / "a.npz", target="price")

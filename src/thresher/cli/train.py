@@ -45,7 +45,7 @@ _TEST_SIZE = 0.2
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--target", help="Column to predict; default: the last. For X.npy, the file with y.")
+@click.option("--target", help="Column to predict; default: the last.")
 @click.option(
     "--task",
     type=click.Choice(["auto", "regression", "classification"]),
@@ -102,7 +102,7 @@ _TEST_SIZE = 0.2
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print only the last line.")
 def train(file: Path, **options: Any) -> None:
-    """Train a network on a table: CSV, Parquet, .npz with X and y, or X.npy with --target y.npy.
+    """Train a network on a table: a CSV or Parquet file.
 
     With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
     kept for testing, then the model is fitted again to all rows and saved. It is the limit of infinite width, unless

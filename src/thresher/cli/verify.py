@@ -23,9 +23,7 @@ _LADDER = [1 << exponent for exponent in range(10, 23, 2)]  # widths; files have
 
 
 @click.command()
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="CSV, Parquet or .npz with X and y; default: random inputs."
-)
+@click.option("--data", type=click.Path(path_type=Path), help="CSV or Parquet file; default: random inputs.")
 @click.option("--target", help="Numeric column to predict; default: the last.")
 @click.option("--rows", type=COUNT, default=500, show_default=True, help="Most rows to use.")
 @click.option("--widths", type=COUNTS, help="Widths, such as 2^10,2^14; default: up to 2^22, or 2^18 with --data.")

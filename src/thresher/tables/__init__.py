@@ -1,4 +1,4 @@
-"""Tables from files: CSV, Parquet, .npz with X and y, or a pair of .npy; columns of any kind become numbers."""
+"""Tables from files and frames; columns of any kind become numbers."""
 
 from thresher.tables.columns import ParquetRows, read_blocks, read_frame
 from thresher.tables.frame import Column, Frame, is_frame, say_label

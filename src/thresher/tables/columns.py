@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from thresher.checks import guess_name
 from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
-from thresher.tables.arrays import read_arrays
 from thresher.tables.frame import Column, Frame, column_of
 from thresher.tables.parts import pick
 from thresher.tables.reading import ITSELF, Like, Reading
@@ -24,7 +23,7 @@ from thresher.tables.text_files import INPUT, SMALLER, read_sheet
 
 __all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
 
-KINDS = "a CSV, Parquet, .npz or .npy file"
+KINDS = "a CSV or Parquet file"
 PARQUET = (".parquet", ".pq")
 _BYTES_A_BYTE = 12  # of a file, in memory at the same time
 _BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
@@ -38,12 +37,11 @@ _FILL_IN = (
 
 
 def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None) -> Frame:
-    """Return the columns of a file, in order. In an .npz file ``y`` is the last one.
+    """Return the columns of a file, in order.
 
     Parameters
     ----------
-    path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, .parquet, .npz with arrays X and y, or .npy
-        with an array (n, d)
+    path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, or .parquet
     how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
         tells; a header is a first line with text that does not come again
     like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
@@ -100,8 +98,6 @@ def gather(
             require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
         if kind in PARQUET:
             columns = _read_parquet(path, only, drop, wrong, notes)
-        elif kind in (".npz", ".npy"):
-            columns = _read_arrays(path)
         else:
             remedy = f"Give {KINDS} with at least 2 rows."
             columns, reading, notes, wrong = read_sheet(path, how=how, like=like, remedy=remedy)
@@ -121,12 +117,6 @@ def gather(
 def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the names in a list, of which some may hold several between commas."""
     return [part for one in given for part in ([one] if one in names else map(str.strip, one.split(","))) if part]
-
-
-def _read_arrays(path: Path) -> list[Column]:
-    arrays = read_arrays(path)
-    columns = [column_of(f"column {place}", values) for place, values in enumerate(arrays["X"].T, start=1)]
-    return [*columns, column_of("y", arrays["y"])] if "y" in arrays else columns
 
 
 class ParquetRows:

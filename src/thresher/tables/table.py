@@ -63,7 +63,7 @@ def read_table(
     Parameters
     ----------
     path : see :func:`read_frame`
-    target : name of the column to predict; for an .npy file, the .npy file with the targets
+    target : name of the column to predict
     how : how a CSV file is read; what it leaves open the file tells
     drop : columns to leave out before anything is checked, one by one or several between commas
     categorical : columns that are names, whatever their cells look like, in the same way
@@ -74,15 +74,9 @@ def read_table(
     """
     if most is not None and (found := _left_in_file(path, target, drop, most, missing=missing)) is not None:
         return found
-    if path.suffix.lower() == ".npz" and target not in (None, "y"):
-        raise InvalidInput(f"the target in {path} is the array y; got --target {target}. Leave --target out.")
     frame, wrong, everything = gather(path, how=how, drop=drop)
-    if path.suffix.lower() == ".npy":
-        frame = Frame([*frame, _read_targets(path, target, len(frame))])
-        target = "y"
     names = frame.columns
-    if target is None:
-        target = "y" if path.suffix.lower() == ".npz" else everything[-1]
+    target = everything[-1] if target is None else target
     if target in split_names(drop, everything):
         raise InvalidInput(f"--drop {target} would leave out the target. Name another with --target.")
     if target not in names:
@@ -173,13 +167,3 @@ def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int
     frame, wrong, _ = gather(path, only=target)
     say_all(wrong, source=str(path))
     return Table(rows, read_targets(frame, str(target), missing=missing), str(target))
-
-
-def _read_targets(path: Path, target: str | None, rows: int) -> Column:
-    if target is None or not target.endswith(".npy"):
-        raise InvalidInput(f"{path} holds inputs only. Name the file with the targets: --target y.npy")
-    found, *_ = gather(Path(target))
-    if found.shape != (rows, 1):
-        shape = found.shape if found.shape[1] > 1 else found.shape[:1]
-        raise InvalidInput(f"{target} must have one target a row of {path}, shape ({rows},); it has {shape}.")
-    return next(iter(found))._replace(name="y")
