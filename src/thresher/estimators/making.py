@@ -57,9 +57,8 @@ class MakesColumns:
     def _with_made(self: Any, X: Any, rows: Any, y: ArrayLike, learnt: Matrix, weights: Matrix | None) -> Any:
         """Return rows (n, d) with the columns that are made of others, if there are any; ``encoder_`` makes them too.
 
-        Groups of columns are tried one after the other on some rows: differences of dates, differences and shares of
-        amounts in one unit, numbers as names, components of free text. ``learnt`` (n, k) are the targets as they are
-        learnt; means by name are of ``y``.
+        Groups of columns are tried one after the other on some rows: days between dates, numbers as names, then
+        components of free text. ``learnt`` (n, k) are the targets as they are learnt; means by name are of ``y``.
 
         Cost: O(n) per column, and O(r³) for each ridge that is tried, on r rows.
         """

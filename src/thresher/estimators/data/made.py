@@ -1,4 +1,4 @@
-"""Columns made of others: differences of dates and amounts, shares of amounts, numbers as names, words of free text."""
+"""Columns made of others: days between dates, numbers as names, words of free text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from thresher.estimators.data.grams import Grams, learn_grams, restore_grams
 from thresher.tables.frame import CellFormat, Column
 from thresher.tables.kinds import ColumnKind, Dates, Levels, Numbers, OneHot, Words, describe_kind, restore_kind
 from thresher.tables.learning import Targets, learn
-from thresher.tables.units.amounts import convert
 
-__all__ = ["DATES", "NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
+__all__ = ["NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
 
 Matrix = NDArray[np.float64]
-DIFFERENCE, SHARE, NAMES, TEXT = "difference", "share", "names", "text"
-DATES, AMOUNTS = "dates", "amounts"  # groups of columns that are tried together, beside names
-_PAIRED = 6  # of columns of dates, and of amounts of one unit
+DIFFERENCE, NAMES, TEXT = "difference", "names", "text"
+_PAIRED = 6  # of columns of dates
 _FEWEST, _ROWS = 20, 3  # values of names at least, above which they are tried, and rows for each on average
 # Of numbers that may be codes: digits at least; shares of those in between that come, and of round ones, at most.
 _DIGITS, _GAPS, _ROUND = 4, 0.5, 0.5
@@ -63,10 +61,7 @@ class MadeColumn:
             return f"{of[0]} as names"
         if what == TEXT:
             return f"words of {of[0]}"
-        if what == SHARE:
-            return f"{of[0]} / ({of[0]} + {of[1]})"
-        unit = self.kind.unit if isinstance(self.kind, Numbers) else ""
-        return f"{of[0]} - {of[1]}" + (f", {'days' if unit == 'd' else unit}" if unit else "")
+        return f"{of[0]} - {of[1]}, days"
 
     def encode(self, known: Mapping[str, Known]) -> Matrix:
         """Return the column of rows as numbers (n, outputs)."""
@@ -89,9 +84,8 @@ def restore_made(stored: Any, kinds: Mapping[str, ColumnKind]) -> MadeColumn:
     elif what == NAMES:
         fits = len(sources) == 1 and isinstance(sources[0], Numbers) and isinstance(made.kind, OneHot | Levels)
     else:
-        alike = all(isinstance(one, Dates) for one in sources) or all(isinstance(one, Numbers) for one in sources)
-        fits = what in (DIFFERENCE, SHARE) and len(sources) == 2 and alike and isinstance(made.kind, Numbers)
-        fits = fits and not made.kind.indicator  # type: ignore[union-attr]
+        dates = len(sources) == 2 and all(isinstance(one, Dates) for one in sources)
+        fits = what == DIFFERENCE and dates and isinstance(made.kind, Numbers) and not made.kind.indicator
     if not fits:
         raise ValueError("a column cannot be made like that")
     return made
@@ -105,14 +99,7 @@ def possible(known: Mapping[str, Known], names: Mapping[str, str]) -> dict[str, 
     """
     dates = [name for name, one in known.items() if isinstance(one.kind, Dates) and "day" in one.kind.parts]
     found = [_later_first(pair, known) for pair in [*combinations(dates, 2)][:_PAIRED]]
-    groups = {DATES: [Recipe(DIFFERENCE, pair) for pair in found], AMOUNTS: list[Recipe]()}
-    amounts: dict[tuple[str, str], list[str]] = {}
-    for name, one in known.items():
-        if isinstance(one.kind, Numbers) and (one.kind.unit or one.kind.quantity) and "°" not in one.kind.unit:
-            key = (one.kind.quantity, "" if one.kind.quantity and one.kind.quantity != "money" else one.kind.unit)
-            amounts.setdefault(key, []).append(name)
-    pairs = [pair for names in amounts.values() for pair in combinations(names, 2)][:_PAIRED]
-    groups[AMOUNTS] = [Recipe(what, pair) for pair in pairs for what in (DIFFERENCE, SHARE)]
+    groups = {DIFFERENCE: [Recipe(DIFFERENCE, pair) for pair in found]}
     groups[NAMES] = [Recipe(NAMES, (name,)) for name, why in names.items() if why]
     groups[TEXT] = [Recipe(TEXT, (name,)) for name, one in known.items() if isinstance(one.kind, Words)]
     return {name: recipes for name, recipes in groups.items() if recipes}
@@ -166,8 +153,7 @@ def make_column(
     there = column.values[~np.isnan(column.values)]
     if not len(there) or (there == there[0]).all():
         return None
-    made = Numbers(float(np.quantile(there, 0.5, method="lower")), indicator=False, unit=column.unit,
-                   quantity="" if column.cell_format is None else column.cell_format.quantity)  # fmt: skip
+    made = Numbers(float(np.quantile(there, 0.5, method="lower")), indicator=False, unit="d", quantity="time")
     return MadeColumn(recipe, made), made.encode(column)
 
 
@@ -178,31 +164,21 @@ def _column(recipe: Recipe, known: Mapping[str, Known]) -> Column:
     if recipe.what == NAMES:
         column, _ = known[recipe.of[0]]
         return Column(column.name, column.as_text(), category=True)
-    values, (first, second) = [_values(known[name]) for name in recipe.of], [known[name].kind for name in recipe.of]
-    unit, quantity = "d", "time"
-    if isinstance(first, Numbers) and isinstance(second, Numbers):
-        unit, quantity = first.unit, first.quantity
-        other = convert(values[1], given=second.unit, unit=unit, quantity=quantity)
-        values[1] = values[1] if other is None else other
-    if recipe.what == DIFFERENCE:
-        return Column("", values[0] - values[1], cell_format=CellFormat("number", ".", unit=unit, quantity=quantity))
-    whole = np.abs(values[0]) + np.abs(values[1])
-    return Column("", np.where(whole > 0, values[0] / np.where(whole > 0, whole, 1.0), np.nan))
+    first, second = (_days(known[name]) for name in recipe.of)
+    return Column("", first - second, cell_format=CellFormat("number", ".", unit="d", quantity="time"))
 
 
-def _values(one: Known) -> Matrix:
-    """Return the cells (n,) of a column as numbers, dates in days; NaN where they are missing."""
+def _days(one: Known) -> Matrix:
+    """Return the cells (n,) of a column of dates as days since 1970; NaN where they are missing."""
     column, kind = one
-    if isinstance(kind, Dates):
-        times = kind.read(column).values
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isnat(times), np.nan, (times - np.datetime64("1970-01-01T00:00:00", "us")) / _DAY)
-    assert isinstance(kind, Numbers)
-    return kind.read(column).values
+    assert isinstance(kind, Dates)
+    times = kind.read(column).values
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isnat(times), np.nan, (times - np.datetime64("1970-01-01T00:00:00", "us")) / _DAY)
 
 
 def _later_first(pair: Sequence[str], known: Mapping[str, Known]) -> tuple[str, str]:
     first, second = pair
-    away = _values(known[first]) - _values(known[second])
+    away = _days(known[first]) - _days(known[second])
     away = away[~np.isnan(away)]
     return (second, first) if len(away) and np.median(away) < 0 else (first, second)
