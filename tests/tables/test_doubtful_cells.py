@@ -12,7 +12,8 @@ from properties import examples
 
 from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
 from thresher.tables import read_frame, read_table
-from thresher.tables.cells import read_dates, read_numbers
+from thresher.tables.cells import read_numbers
+from thresher.tables.dates import read_dates
 from thresher.tables.reading import Reading
 
 

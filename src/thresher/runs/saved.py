@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import read_run
-from thresher.tables.cells import find_date_order, find_decimal, read_dates
+from thresher.tables.cells import find_decimal
 from thresher.tables.columns import read_blocks
+from thresher.tables.dates import ORDERS, find_date_order, read_dates
 from thresher.tables.frame import Frame, places_as_names, say_label
 from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some
@@ -25,7 +26,6 @@ __all__ = ["NewRows", "SavedModel", "load", "load_model"]
 
 BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _SIGNS = {".": "point", ",": "comma"}
-_FIRST = {"ymd": "year", "dmy": "day", "mdy": "month"}
 
 
 class NewRows(NamedTuple):
@@ -162,8 +162,8 @@ class SavedModel(NamedTuple):
             (expected, found) = (read_dates(one.values, order=way).strange for way in (kind.order, order))
             if len(places := np.flatnonzero(expected & ~found)):
                 raise InvalidInput(
-                    f"{source}: column {one.name[:40]!r} has {one.values[places[0]][:20]!r}, with the {_FIRST[order]} "
-                    f"first; expected the {_FIRST[kind.order]} first, as in training rows. Write dates as 2024-12-31."
+                    f"{source}: column {one.name[:40]!r} has {one.values[places[0]][:20]!r}, with {ORDERS[order]}; "
+                    f"expected {ORDERS[kind.order]}, as in training rows. Write dates as 2024-12-31."
                 )
 
     def _goes_by_place(self, frame: Frame) -> bool:

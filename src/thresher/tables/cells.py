@@ -1,10 +1,9 @@
-"""Cells of text as numbers and dates: one way of writing them per column, found by looking at all of its cells."""
+"""Cells of text as numbers: one way of writing them per column, found by looking at all of its cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 
 from thresher.tables.units.known import number_in
 
-__all__ = ["FEW", "NO_VALUE", "ORDERS", "Read", "coded", "find_date_order", "find_decimal", "find_percent",
-           "may_be_thousands", "number_of", "read_dates", "read_numbers", "read_plain"]  # fmt: skip
+__all__ = ["FEW", "NO_VALUE", "Cells", "Read", "coded", "find_decimal", "find_percent", "may_be_thousands",
+           "number_of", "read_numbers", "read_plain"]  # fmt: skip
 
 Cells = NDArray[np.object_]
 # What stands for no value among numbers and dates. Among words, only an empty cell does.
 NO_VALUE = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "nil", "?", "-", "--", "."})
 FEW = 0.1  # share of cells among numbers, or dates, that may be words, and are missing then
-_YEARS = range(1000, 3000)  # of dates
 _AROUND = "€$£¥% \u00a0\u202f\u2009"  # signs before or after a number, which are left out
 _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}([ \u00a0\u202f\u2009'’_])\d{3}(?:\1\d{3})*(?:[.,]\d*)?")  # of thousands
 _NEGATIVE = re.compile(r"\(([^()+\u2212-]*\d[^()+\u2212-]*)\)")  # between parentheses
@@ -29,12 +27,6 @@ _WRITTEN = {
     ",": re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?"),
 }
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+")  # may be thousands, or a number with a decimal sign
-_DATE = re.compile(
-    r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})"
-    r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[ \u00a0\u202f]?([AaPp])\.?[Mm]\.?)?)?"
-    r"(?:Z|[+-]\d{2}:?\d{2})?"
-)
-ORDERS = ("ymd", "dmy", "mdy")  # of years, months and days
 
 
 class Read(NamedTuple):
@@ -134,63 +126,3 @@ def number_of(cell: str, decimal: str) -> float | None:
         except ValueError:
             return None
     return None
-
-
-def find_date_order(cells: Iterable[str]) -> str | None:
-    """Return how days, months and years follow each other in cells of text; None if more than a few are no dates.
-
-    All have one sign between the parts. Years of two digits stand after slashes, or after dots if days and months have
-    two digits as well. Where days and months cannot be told apart, days come first between dots and months between
-    slashes.
-    """
-    different = [cell for cell in dict.fromkeys(cells) if cell.lower() not in NO_VALUE]
-    found = [one.groups() for one in map(_DATE.fullmatch, different) if one is not None]
-    if not found or len(different) - len(found) >= FEW * len(different) or len({one[1] for one in found}) > 1:
-        return None
-    sign, lengths = found[0][1], {(len(one[0]), len(one[2]), len(one[3])) for one in found}
-    if all(first == 4 for first, _, _ in lengths):
-        return "ymd"
-    if any(first > 2 or third not in (2, 4) for first, _, third in lengths):
-        return None
-    if any(
-        third == 2 and (sign == "-" or (sign == "." and (first, second) != (2, 2))) for first, second, third in lengths
-    ):
-        return None
-    if sum(int(one[0]) > 12 for one in found) > sum(int(one[2]) > 12 for one in found):
-        return "dmy"
-    if any(int(one[2]) > 12 for one in found):
-        return "mdy"
-    return "mdy" if sign == "/" else "dmy"
-
-
-def read_dates(cells: Cells, *, order: str) -> Read:
-    """Return cells (n,) of text as times, datetime64[us]: those on the clock, whatever their zone. Cost: O(n)."""
-    different, codes = coded(cells)
-    found = [_date(cell, order) for cell in different]
-    values = np.array(found, "datetime64[us]")  # None becomes NaT
-    strange = np.array([one is None and cell.lower() not in NO_VALUE
-                        for one, cell in zip(found, different, strict=True)], np.bool_)  # fmt: skip
-    return Read(values[codes], strange[codes])
-
-
-def _date(cell: str, order: str) -> datetime | None:
-    found = _DATE.fullmatch(cell)
-    if found is None:
-        return None
-    first, _, second, third, hour, minute, moment, fraction, half = found.groups()
-    parts = dict(zip("ymd" if len(first) == 4 else order, (first, second, third), strict=True))
-    year = int(parts["y"])
-    if len(parts["y"]) == 2:
-        year += 2000 if year < 70 else 1900
-    hours, minutes, seconds = (int(one or 0) for one in (hour, minute, moment))
-    if half:
-        if not 1 <= hours <= 12:
-            return None
-        hours = hours % 12 + 12 * (half in "Pp")
-    rest = int((fraction or "0").ljust(6, "0")[:6])
-    try:
-        return (
-            datetime(year, int(parts["m"]), int(parts["d"]), hours, minutes, seconds, rest) if year in _YEARS else None
-        )
-    except ValueError:
-        return None

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from thresher.checks import restore
 from thresher.errors import InvalidInput
-from thresher.tables.cells import NO_VALUE, ORDERS, Read, coded, read_dates, read_numbers
+from thresher.tables.cells import NO_VALUE, Read, coded, read_numbers
+from thresher.tables.dates import ORDERS, read_dates
 from thresher.tables.frame import Column
 from thresher.tables.units.amounts import convert, is_scale, read_amounts
 from thresher.tables.units.known import MAGNITUDE, MONEY

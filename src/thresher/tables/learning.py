@@ -14,13 +14,12 @@ from thresher.tables.cells import (
     FEW,
     Read,
     coded,
-    find_date_order,
     find_decimal,
     find_percent,
-    read_dates,
     read_numbers,
     read_plain,
 )
+from thresher.tables.dates import find_date_order, read_dates
 from thresher.tables.frame import CellFormat, Column, Frame
 from thresher.tables.kinds import (
     ColumnKind,
