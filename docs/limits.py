@@ -113,6 +113,7 @@ TABLES = [
     Limit("parts of the rows on which these are tried, at most", "estimators: making.py", "_PARTS"),
     Limit("rows of such a part", "estimators: making.py", "_PART"),
     Limit("pairs of dates that are tried", "estimators: made.py", "_PAIRED"),
+    Limit("columns of own values in nearly every row that are tried in pieces", "estimators: made.py", "_PIECED"),
     Limit("different whole numbers above which they may be names", "estimators: made.py", "_FEWEST"),
     Limit("rows for each of these, on average, at least", "estimators: made.py", "_ROWS"),
     Limit("components of a free text at most", "estimators: grams.py", "_NUMBERS"),

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import thresher
-from thresher import InvalidInput, TableEncoder, ThresherClassifier
+from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.grams import _BUCKETS, Grams, learn_grams, restore_grams
 from thresher.tables.frame import Column
 
@@ -104,3 +104,69 @@ def test_text_that_tells_nothing_is_left_as_it_was():
 def test_a_graph_of_them_is_refused(model):
     with pytest.raises(InvalidInput, match=r"take numbers, categories and dates; not 'message'\. Use"):
         model.to_onnx()
+
+
+def addresses(n=400, seed=0):
+    """E-mail addresses, no two alike, whose provider tells much of the target; numbers of customers, which do not."""
+    rng = np.random.default_rng(seed)
+    providers = ["gmail.com", "web.de", "acme-corp.com", "uni-bonn.de", "example.org", "post.fr"]
+    provider, x = rng.integers(0, 6, n), rng.normal(size=n)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    email = ["".join(rng.choice(letters, 8)) + f"{k}@{providers[one]}" for k, one in enumerate(provider)]
+    customer = [f"C-{one}" for one in rng.permutation(n) + 10_000 * (seed + 1)]
+    y = np.array([0.0, 1.5, -1.5, 3.0, -3.0, 0.5])[provider] + x + 0.3 * rng.normal(size=n)
+    return pd.DataFrame({"email": email, "customer": customer, "x": x}), y
+
+
+@pytest.fixture(scope="module")
+def of_addresses():
+    return ThresherRegressor(random_state=0).fit(*addresses())
+
+
+class TestOwnValues:
+    """Columns with another value in each row were left out unseen."""
+
+    def test_their_pieces_are_used_and_said(self, of_addresses):
+        frame, y = addresses(seed=1)
+        assert [one.name for one in of_addresses.encoder_.made_] == ["pieces of email"]
+        assert of_addresses.score(frame, y) > 0.85
+        assert of_addresses.score(frame.assign(email=""), y) < 0.5
+        told = " ".join(of_addresses.encoder_.summary())
+        assert "'pieces of email'" in told and "eft out: 'email'" not in told
+        assert of_addresses.feature_importances_[0] > 0.2
+
+    def test_files_hold_them_exactly(self, of_addresses, tmp_path):
+        of_addresses.save(tmp_path / "a")
+        frame, _ = addresses(seed=2)
+        np.testing.assert_array_equal(thresher.load(tmp_path / "a").predict(frame), of_addresses.predict(frame))
+        stored = json.loads(json.dumps(of_addresses.encoder_.to_json()))
+        assert TableEncoder.from_json(stored).made_ == of_addresses.encoder_.made_
+        stored[0][1]["own"] = False
+        with pytest.raises(ValueError, match="cannot be made like that"):
+            TableEncoder.from_json(stored)
+
+    def test_a_graph_of_them_is_refused(self, of_addresses):
+        pytest.importorskip("onnx")
+        with pytest.raises(InvalidInput, match=r"components of 'email'.* cannot be made by a graph"):
+            of_addresses.to_onnx()
+
+    def test_those_that_tell_nothing_are_left_out_as_before(self):
+        frame, y = addresses()
+        model = ThresherRegressor(random_state=0).fit(frame[["customer", "x"]], y)
+        assert not model.encoder_.made_
+        assert "Left out: 'customer' (nearly every row has a value of its own)." in model.encoder_.summary()
+        plain = ThresherRegressor(random_state=0).fit(frame[["x"]], y)
+        np.testing.assert_array_equal(model.predict(frame[["customer", "x"]]), plain.predict(frame[["x"]]))
+
+    def test_chance_is_no_reason(self):
+        frame, _ = addresses()
+        made = 0
+        for seed in range(5):
+            y = np.random.default_rng(seed).normal(size=400)
+            made += len(ThresherRegressor(random_state=0).fit(frame, y).encoder_.made_)
+        assert made <= 1
+
+    def test_who_names_categories_has_the_last_word(self):
+        frame, y = addresses()
+        model = ThresherRegressor(random_state=0, categorical_features=["email"]).fit(frame, y)
+        assert not model.encoder_.made_

@@ -58,7 +58,8 @@ class MakesColumns:
         """Return rows (n, d) with the columns that are made of others, if there are any; ``encoder_`` makes them too.
 
         Groups of columns are tried one after the other on some rows: days between dates, numbers as names, then
-        components of free text. ``learnt`` (n, k) are the targets as they are learnt; means by name are of ``y``.
+        components of free text, then those of columns with a value of its own in nearly every row. ``learnt`` (n, k)
+        are the targets as they are learnt; means by name are of ``y``.
 
         Cost: O(n) per column, and O(r³) for each ridge that is tried, on r rows.
         """
@@ -86,8 +87,12 @@ class MakesColumns:
         Rows are left out of several parts: what columns add to noisy targets shows on many rows alone. Columns must be
         better than the same in another order, too: longer rows alone may help where there is nothing to learn.
         """
-        tried = {name: many for name, many in made.items() if many}
-        if not tried or sum(rows.shape[1] for many in tried.values() for _, rows in many) > _MADE:
+        tried, columns = dict[str, Made](), 0
+        for name, many in made.items():
+            columns += sum(rows.shape[1] for _, rows in many)
+            if many and columns <= _MADE:
+                tried[name] = many
+        if not tried:
             return before
         whole = before.more([one for many in tried.values() for one in many])
         names = whole.encoder.get_feature_names_out().tolist()

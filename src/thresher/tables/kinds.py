@@ -66,10 +66,11 @@ class _Known:
 
 @dataclass(frozen=True)
 class Dropped(_Known):
-    """A column that tells nothing, and why."""
+    """A column that tells nothing, and why; ``own`` if its text is another in nearly every row."""
 
     kind: ClassVar[str] = "left out"
     why: str
+    own: bool = False
 
     def outputs(self, name: str) -> list[str]:
         """Return no name."""

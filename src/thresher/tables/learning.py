@@ -206,9 +206,8 @@ def _learn_text(column: Column, most: int, targets: Targets | None) -> tuple[Col
         return words, words.count(tokens)
     elif different >= _NEARLY_ALL * rows:
         unit = _unit_of(values)
-        kind = Dropped(
-            "nearly every row has a value of its own" + (f"; without {unit!r} these are numbers" if unit else "")
-        )
+        why = "nearly every row has a value of its own" + (f"; without {unit!r} these are numbers" if unit else "")
+        kind = Dropped(why, own=not column.category)
     else:
         return _learn_levels(values, codes, targets)
     return kind, kind.encode(column)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
-from thresher.estimators.data.made import Known, MadeColumn, Recipe, make_column, restore_made
+from thresher.estimators.data.made import OWN, Known, MadeColumn, Recipe, make_column, restore_made
 from thresher.tables.frame import Column, Frame, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
@@ -44,7 +44,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     targets, drawn to the mean of all, or the logarithm of how often they come. *Dates* become the day, the year, and
     sines and cosines of the time of year, the weekday and the hour. *Free text* becomes its length and whether it has
     each of its commonest words. Columns without a value, with the same value in every row, and text with
-    a value of its own in nearly every row are left out.
+    a value of its own in nearly every row are left out; an estimator tries the latter in pieces, see :meth:`with_made`.
 
     Values that no training row has become zeros, or the mean of all. Columns are matched by name.
 
@@ -233,7 +233,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return how a file was read and what is done to columns, a sentence for each; nothing for plain numbers."""
         check_is_fitted(self)
         told: dict[str, list[str]] = {}
+        of_pieces = {one.recipe.of[0] for one in self.made_ if one.recipe.what == OWN}
         for name, kind in self.kinds_.items():
+            if name in of_pieces:
+                continue
             if isinstance(kind, Numbers | Dates) and kind.words:
                 what = f"cells that are no {kind.kind}s count as missing: {{}}"
                 told.setdefault(what, []).append(f"{_first([repr(one[:20]) for one in kind.words])} in {name!r}")

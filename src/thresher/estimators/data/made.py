@@ -1,4 +1,4 @@
-"""Columns made of others: days between dates, numbers as names, words of free text."""
+"""Columns made of others: days between dates, numbers as names, words of free text and pieces of own values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,25 @@ from numpy.typing import NDArray
 
 from thresher.estimators.data.grams import Grams, learn_grams, restore_grams
 from thresher.tables.frame import CellFormat, Column
-from thresher.tables.kinds import ColumnKind, Dates, Levels, Numbers, OneHot, Words, describe_kind, restore_kind
+from thresher.tables.kinds import (
+    ColumnKind,
+    Dates,
+    Dropped,
+    Levels,
+    Numbers,
+    OneHot,
+    Words,
+    describe_kind,
+    restore_kind,
+)
 from thresher.tables.learning import Targets, learn
 
 __all__ = ["NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
 
 Matrix = NDArray[np.float64]
-DIFFERENCE, NAMES, TEXT = "difference", "names", "text"
+DIFFERENCE, NAMES, TEXT, OWN = "difference", "names", "text", "own"
 _PAIRED = 6  # of columns of dates
+_PIECED = 4  # columns of own values that are tried
 _FEWEST, _ROWS = 20, 3  # values of names at least, above which they are tried, and rows for each on average
 # Of numbers that may be codes: digits at least; shares of those in between that come, and of round ones, at most.
 _DIGITS, _GAPS, _ROUND = 4, 0.5, 0.5
@@ -59,8 +70,8 @@ class MadeColumn:
         what, of = self.recipe
         if what == NAMES:
             return f"{of[0]} as names"
-        if what == TEXT:
-            return f"words of {of[0]}"
+        if what in (TEXT, OWN):
+            return f"{'words' if what == TEXT else 'pieces'} of {of[0]}"
         return f"{of[0]} - {of[1]}, days"
 
     def encode(self, known: Mapping[str, Known]) -> Matrix:
@@ -76,11 +87,13 @@ class MadeColumn:
 def restore_made(stored: Any, kinds: Mapping[str, ColumnKind]) -> MadeColumn:
     """Return what :meth:`MadeColumn.describe` described; ValueError, TypeError or KeyError if that cannot be."""
     what, of, kind = stored
-    restored: Any = restore_grams(kind) if what == TEXT else restore_kind(kind)
+    restored: Any = restore_grams(kind) if what in (TEXT, OWN) else restore_kind(kind)
     made = MadeColumn(Recipe(str(what), tuple(map(str, of))), restored)
     sources = [kinds[name] for name in made.recipe.of]
     if what == TEXT:
         fits = len(sources) == 1 and isinstance(sources[0], Words)
+    elif what == OWN:
+        fits = len(sources) == 1 and isinstance(sources[0], Dropped) and sources[0].own
     elif what == NAMES:
         fits = len(sources) == 1 and isinstance(sources[0], Numbers) and isinstance(made.kind, OneHot | Levels)
     else:
@@ -95,13 +108,16 @@ def possible(known: Mapping[str, Known], names: Mapping[str, str]) -> dict[str, 
     """Return the columns that may be made of training rows, in groups that are tried together. Cost: O(n) per column.
 
     ``names`` are columns of numbers that may be names, see :func:`find_names`.
-    Differences are those of the later of two dates from the other.
+    Differences are those of the later of two dates from the other. Text with a value of its own in nearly every row,
+    such as addresses, which is left out otherwise, is tried in pieces, column by column.
     """
     dates = [name for name, one in known.items() if isinstance(one.kind, Dates) and "day" in one.kind.parts]
     found = [_later_first(pair, known) for pair in [*combinations(dates, 2)][:_PAIRED]]
     groups = {DIFFERENCE: [Recipe(DIFFERENCE, pair) for pair in found]}
     groups[NAMES] = [Recipe(NAMES, (name,)) for name, why in names.items() if why]
     groups[TEXT] = [Recipe(TEXT, (name,)) for name, one in known.items() if isinstance(one.kind, Words)]
+    own = [name for name, one in known.items() if isinstance(one.kind, Dropped) and one.kind.own]
+    groups |= {f"{OWN} {name}": [Recipe(OWN, (name,))] for name in own[:_PIECED]}
     return {name: recipes for name, recipes in groups.items() if recipes}
 
 
@@ -147,7 +163,7 @@ def make_column(
     if recipe.what == NAMES:
         kind, rows = learn(column, targets=targets)
         return None if not isinstance(kind, OneHot | Levels) else (MadeColumn(recipe, kind), rows)
-    if recipe.what == TEXT:
+    if recipe.what in (TEXT, OWN):
         grams = learn_grams(column)
         return None if grams is None else (MadeColumn(recipe, grams), grams.encode(column))
     there = column.values[~np.isnan(column.values)]
@@ -159,7 +175,7 @@ def make_column(
 
 def _column(recipe: Recipe, known: Mapping[str, Known]) -> Column:
     """Return the cells of a column that is made."""
-    if recipe.what == TEXT:
+    if recipe.what in (TEXT, OWN):
         return known[recipe.of[0]].column
     if recipe.what == NAMES:
         column, _ = known[recipe.of[0]]
