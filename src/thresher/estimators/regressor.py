@@ -26,6 +26,7 @@ from thresher.estimators.models.intervals import calibrate, check_coverage, chec
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import check_loss
 from thresher.estimators.processor import Cpu
+from thresher.tables.frame import in_memory
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -182,6 +183,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
         self.loss_ = "squared" if self.loss == "auto" else self.loss
+        X = in_memory(X)
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)

@@ -21,7 +21,7 @@ from thresher.runs.recorder import Recorder
 from thresher.runs.run import Run
 from thresher.runs.scores import average_folds, score_all
 from thresher.tables import INPUT, Frame, read_targets, say_label
-from thresher.tables.frame import column_of
+from thresher.tables.frame import column_of, in_memory
 from thresher.tables.parts import Part, on_disk
 from thresher.training import Result
 
@@ -91,6 +91,7 @@ def evaluate(
     """
     began = time.perf_counter()
     task = _task_of(model)
+    X, X_train = in_memory(X), in_memory(X_train)
     count = _count_rows(X)
     wanted = _targets(y, "y", model, task)
     known = wanted if y_train is None else _targets(y_train, "y_train", model, task)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thresher.checks import guess_name
 from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
-from thresher.tables.frame import Column, Frame, column_of
+from thresher.tables.frame import Column, Frame, column_of, column_of_series, series_of
 from thresher.tables.parts import pick
 from thresher.tables.reading import ITSELF, Like, Reading
 from thresher.tables.saying import name_some, refuse_twice, say_all
@@ -68,10 +68,11 @@ def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, 
         return
     count = 0
     with _opened(path) as file:
+        from pyarrow import Table
+
         refuse_twice(file.schema_arrow.names, source=f"{path}: ")
         for batch in file.iter_batches(batch_size=size):
-            names = batch.schema.names
-            yield Frame([_from_arrow(name, column) for name, column in zip(names, batch.columns, strict=True)])
+            yield Frame.of(Table.from_batches([batch]))
             count += len(batch)
     if not count:
         raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least one.")
@@ -220,30 +221,13 @@ def _read_parquet(
         table = file.read(columns=None if only is None else [only])
         left_out = split_names(drop, table.column_names)
         found = []
-        for name, column in zip(table.column_names, table.columns, strict=True):
+        for name, series in series_of(table).items():
             if _INDEX.fullmatch(name) and only is None:
                 notes.append(f"Left out {name!r}, in which pandas keeps what rows are called.")
                 continue
             try:
-                empty = name in left_out
-                found.append(Column(name, np.zeros(len(column))) if empty else _from_arrow(name, column))
+                found.append(Column(name, np.zeros(len(series))) if name in left_out else column_of_series(series))
             except InvalidInput as error:
-                wrong.append(str(error))
-                found.append(Column(name, np.zeros(len(column))))
+                wrong.append(f"{str(error).removesuffix('.')} with --drop.")
+                found.append(Column(name, np.zeros(len(series))))
         return found
-
-
-def _from_arrow(name: str, column: Any) -> Column:
-    from pyarrow import compute, types
-
-    kind, category = column.type, types.is_dictionary(column.type)
-    if types.is_nested(kind) or types.is_binary(kind):
-        raise InvalidInput(
-            f"column {name[:40]!r} holds {str(kind)[:40]}; expected numbers, text or dates. "
-            "Convert the column, or leave it out with --drop."
-        )
-    if types.is_timestamp(kind) and kind.tz is not None:
-        column = compute.local_timestamp(column)
-    column = column.cast(kind.value_type) if category else column
-    made = column_of(name, np.asarray(column.to_numpy(zero_copy_only=False)))
-    return made._replace(values=made.as_text(), category=True) if category else made

@@ -1,22 +1,23 @@
-"""A frame: named columns of numbers, times or text; from a file, from pandas or polars, or from an array."""
+"""A frame: named columns of numbers, times or text; from a file, from a frame of another library, or from an array."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput
+from thresher.errors import InvalidInput, not_installed
 from thresher.tables.cells import coded
 from thresher.tables.reading import Reading
 from thresher.tables.saying import refuse_twice
 
-__all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "column_of", "is_frame", "places_as_names", "say_label"]
+__all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "column_of", "column_of_series", "frame_of_series",
+           "in_memory", "is_frame", "is_plain", "places_as_names", "say_label", "series_of"]  # fmt: skip
 
 TRUTHS = {"true": "True", "false": "False"}
 _WHOLE = re.compile(r"(-?\d+)\.0*")
@@ -97,16 +98,14 @@ class Frame:
 
     @classmethod
     def of(cls, table: Any) -> Frame:
-        """Return the frame of a table: a frame of pandas or polars, a dict of columns, or an array (n, d).
+        """Return the frame of a table: one of another library, see :func:`in_memory`, or an array (n, d).
 
         Columns of an array are called ``x0``, ``x1``, ... Cost: O(nd).
         """
         if isinstance(table, Frame):
             return table
         if is_frame(table):
-            names = list(table.columns)
-            refuse_twice(list(map(str, names)))
-            return cls([_from_series(str(name), table[name]) for name in names])
+            return cls([column_of_series(one) for one in series_of(table).values()])
         values = np.asarray(table)
         if values.dtype.kind == "U":
             values = values.astype(object)
@@ -166,8 +165,64 @@ def places_as_names(count: int) -> list[str]:
 
 
 def is_frame(table: Any) -> bool:
-    """Return whether a table has named columns, as frames of this file, of pandas and of polars have."""
-    return hasattr(table, "columns") and hasattr(table, "__getitem__") and not isinstance(table, np.ndarray)
+    """Return whether a table has named columns, as frames of this file and of other libraries have."""
+    kind = type(table)  # since lazy frames warn where they are asked
+    return hasattr(kind, "columns") and hasattr(kind, "__getitem__") and not isinstance(table, np.ndarray)
+
+
+def in_memory(table: Any) -> Any:
+    """Return a table as it is, but the rows of a lazy frame, or of a relation of a data base, in memory.
+
+    Frames are those that narwhals knows: pandas, polars, tables of pyarrow, relations of DuckDB and some more. Others,
+    and those with several columns of one name, are refused. Cost: O(1), or that of the query.
+    """
+    if not is_frame(table) or isinstance(table, Frame):
+        return table
+    import narwhals.stable.v2 as nw  # with the first frame
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        found = nw.from_native(table)
+    except DuplicateError:
+        refuse_twice(list(map(str, getattr(table, "column_names", table.columns))))
+        raise
+    except TypeError:
+        kind = type(table)
+        raise InvalidInput(
+            f"X is a {kind.__module__.split('.')[0]} {kind.__name__}, which cannot be read. Give a frame of pandas or "
+            "polars, a table of pyarrow, a relation of DuckDB, or an array (n, d)."
+        ) from None
+    if isinstance(found, nw.DataFrame):
+        return found.to_native()
+    refuse_twice(list(map(str, found.columns)))
+    try:
+        return found.collect().to_native()
+    except ModuleNotFoundError as error:
+        raise not_installed(f"a {type(table).__name__} becomes rows by pyarrow, which", extra="parquet") from error
+
+
+def series_of(table: Any) -> dict[str, Any]:
+    """Return the columns of a frame of another library by name, as series of narwhals in memory."""
+    import narwhals.stable.v2 as nw
+
+    found = nw.from_native(in_memory(table), eager_only=True)
+    refuse_twice(list(map(str, found.columns)))
+    return {str(one.name): one for one in found.iter_columns()}
+
+
+def frame_of_series(columns: Mapping[str, Any]) -> Any:
+    """Return the frame of series of narwhals, in the library that they are of."""
+    first, *others = columns.values()
+    return first.to_frame().with_columns(*others).to_native()
+
+
+def is_plain(table: Any) -> bool:
+    """Return whether all columns of a frame of another library are numbers or truth values."""
+    import narwhals.stable.v2 as nw
+
+    kinds = nw.from_native(table, eager_only=True).schema.values()
+    large = (nw.Int128, nw.UInt128)  # which are refused
+    return all((kind.is_integer() and kind not in large) or kind.is_float() or kind == nw.Boolean for kind in kinds)
 
 
 def say_label(label: Any) -> str:
@@ -181,16 +236,30 @@ def _label(cell: str) -> str:
     return whole[1] if whole is not None else TRUTHS.get(cell.lower(), cell)
 
 
-def _from_series(name: str, series: Any) -> Column:
-    """Return a column of pandas or polars; times are those on the clock of their zone."""
-    kind = series.dtype
-    if getattr(kind, "tz", None) is not None:
-        series = series.dt.tz_localize(None)
-    elif getattr(kind, "time_zone", None) is not None:
+def column_of_series(series: Any) -> Column:
+    """Return a column of narwhals; times are those on the clock of their zone."""
+    import narwhals.stable.v2 as nw
+
+    name, kind = str(series.name), series.dtype
+    if kind.is_nested() or kind in (nw.Int128, nw.UInt128):
+        raise InvalidInput(
+            f"column {name[:40]!r} holds {str(kind)[:40]}; expected numbers, text or times. Convert the column, or "
+            "leave it out."
+        )
+    category = isinstance(kind, nw.Categorical | nw.Enum)
+    if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
         series = series.dt.replace_time_zone(None)
-    category = str(kind).lower().startswith(("category", "categorical", "enum"))
+    elif (category and series.implementation.is_pyarrow()) or (kind.is_integer() and _needs_digits(series)):
+        series = series.cast(nw.String)
     column = column_of(name, np.asarray(series.to_numpy()))
     return column._replace(values=column.as_text(), category=True) if category else column
+
+
+def _needs_digits(series: Any) -> bool:
+    """Return whether some of these whole numbers are missing, and others too large for those that can be."""
+    if not series.null_count() or series.null_count() == len(series):
+        return False
+    return bool(max(series.max(), -series.min()) > _EXACT)
 
 
 def column_of(name: str, values: NDArray[Any]) -> Column:

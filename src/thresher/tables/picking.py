@@ -1,4 +1,4 @@
-"""Pick: tables made of the cells of another: arrays by name, a pandas or polars frame, or a plain matrix."""
+"""Tables made of the cells of another: arrays by name, a frame, or a plain matrix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
-from thresher.tables.frame import Column, Frame, column_of, is_frame, places_as_names
+from thresher.tables.frame import (
+    Column,
+    Frame,
+    column_of,
+    column_of_series,
+    frame_of_series,
+    is_frame,
+    places_as_names,
+    series_of,
+)
 from thresher.tables.learning import read_column
 
 __all__ = ["CellPicker", "say_cell"]
@@ -39,11 +48,8 @@ class CellPicker(NamedTuple):
             columns = {one.name: one.values if one.cell_format is None else read_column(one) for one in X}
             return cls(columns, encode or partial(_frame, X), X.__getitem__)
         if not isinstance(X, Mapping) and is_frame(X):
-            arrays = hasattr(X, "iloc")  # pandas, whose arrays keep their types; series of polars are used as they are
-            columns = {str(name): X[name].array if arrays else X[name] for name in X.columns}
-            names = dict(zip(columns, X.columns, strict=True))
-            rebuild = encode or (lambda cells: type(X)({names[name]: one for name, one in cells.items()}))
-            return cls(columns, rebuild, lambda name: Frame.of(X[[names[name]]])[name])
+            columns = series_of(X)
+            return cls(columns, encode or frame_of_series, lambda name: column_of_series(columns[name]))
         if not isinstance(X, Mapping):
             matrix = np.asarray(X)
             if matrix.ndim != 2:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from thresher.checks import check_whole, guess_name
 from thresher.errors import InvalidInput
 from thresher.estimators.data.made import OWN, Known, MadeColumn, Recipe, make_column, restore_made
-from thresher.tables.frame import Column, Frame, is_frame, say_label
+from thresher.tables.frame import Column, Frame, in_memory, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
 from thresher.tables.saying import name_some, say_all
@@ -35,7 +35,7 @@ _DONE = {
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Columns of any kind as columns of numbers: a frame of pandas or polars, or an array (n, d).
+    """Columns of any kind as columns of numbers: a frame, as those of pandas and polars, or an array (n, d).
 
     The kind of a column follows from its type and, for text, from its cells. *Numbers*, also as text with thousands
     separators, decimal commas, signs of currencies or percents, and truth values stay numbers; where one is missing
@@ -285,6 +285,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if X.dtype.kind == "c":
                 raise InvalidInput("Complex data not supported: X must hold numbers, text or times.")
             return Frame.of(X)
+        X = in_memory(X)
         frame = Frame.of(X)
         if not all(frame.shape):
             raise InvalidInput(f"X must have rows and columns; got shape {frame.shape}.")

@@ -14,7 +14,7 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.streams import hash_rows
 from thresher.memory import require
-from thresher.tables.frame import Frame, column_of, is_frame
+from thresher.tables.frame import Frame, column_of, in_memory, is_frame, is_plain
 from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.parts import BLOCK, Part, on_disk
 from thresher.tables.saying import name_some, say_all
@@ -94,6 +94,7 @@ def names_categories(estimator: Any) -> bool:
 
 def new_rows(estimator: Any, X: Any) -> Matrix:
     """Return rows (k, d), dense, as the fitted estimator wants them; refuse other columns. Cost: O(kd)."""
+    X = in_memory(X)
     if estimator.encoder_ is not None:
         return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
     found_by_name = isinstance(X, Frame) and hasattr(estimator, "feature_names_in_")
@@ -122,9 +123,7 @@ def _is_plain(X: Any) -> bool:
     if isinstance(X, Frame):
         return False
     if is_frame(X):
-        if len(set(map(str, X.columns))) < len(X.columns):
-            return False  # refused with their names
-        return all(_is_number(X[name].dtype) for name in X.columns)
+        return is_plain(X)
     kind = getattr(X, "dtype", None)
     if kind is None and not sparse.issparse(X):
         try:
@@ -134,11 +133,6 @@ def _is_plain(X: Any) -> bool:
     if getattr(kind, "kind", "f") == "O":
         return not any(isinstance(cell, str) for cell in np.asarray(X).flat)
     return getattr(kind, "kind", "f") != "U"
-
-
-def _is_number(kind: Any) -> bool:
-    """Return whether the type of a column of pandas or polars is one of numbers or truth values."""
-    return str(kind).lower().startswith(("int", "uint", "float", "bool"))
 
 
 def _dense(rows: Any) -> Matrix:

@@ -35,7 +35,7 @@ from thresher.estimators.effects.values import (
 from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import threads_of
 from thresher.estimators.processor import Cpu
-from thresher.tables.frame import Frame, is_frame, say_label
+from thresher.tables.frame import Frame, in_memory, is_frame, say_label
 
 __all__ = ["WithEffects"]
 
@@ -273,11 +273,11 @@ class WithEffects:
 
 
 def _as_table(X: Any) -> Any:
-    """Return a table of one row if X is a row."""
+    """Return a table of one row if X is a row; a table has its rows in memory."""
     if hasattr(X, "to_frame") and not is_frame(X):  # a row of pandas
         return X.to_frame().T.infer_objects()
     if is_frame(X) or np.ndim(X) != 1:
-        return X
+        return in_memory(X)
     return np.asarray(X).reshape(1, -1)
 
 
