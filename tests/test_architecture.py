@@ -46,7 +46,7 @@ OUTSIDE = [
     "narwhals",
 ]
 ONE_FILE = {"matplotlib": "figures.drawing", "jinja2": "pages", "pandas": "training.history",
-            "pyarrow": "tables.columns", "narwhals": "tables.frame", "ray": "engines.ray_cluster"}  # fmt: skip
+            "pyarrow": "tables.parquet", "narwhals": "tables.frame", "ray": "engines.ray_cluster"}  # fmt: skip
 NO_ROOMS = {"utils", "util", "helpers", "helper", "misc", "core", "common"}
 LONGEST = 60
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,7 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from thresher.errors import InvalidInput
 
-__all__ = ["check_fields", "check_number", "check_values", "check_whole", "guess_name", "restore"]
+__all__ = ["check_fields", "check_number", "check_values", "check_whole", "find_twice", "guess_name", "name_some",
+           "refuse_twice", "restore", "say_all", "split_names"]  # fmt: skip
+
+_MOST_FAULTS = 10  # things that are wrong, in one message
 
 
 def check_whole(value: object, name: str, *, least: int, most: int | None = None) -> int:
@@ -121,3 +125,36 @@ def _fits(value: object, expected: Any) -> bool:
             return abs(value) < 2**63
         return expected is float and isinstance(value, float)
     return expected is Any or not isinstance(expected, type) or isinstance(value, expected)
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Return the first dozen of the names, shortened, and how many there are besides."""
+    return ", ".join(name[:40] for name in names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def find_twice(names: Sequence[str]) -> list[str]:
+    """Return the names that come more than once. Cost: O(d)."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def refuse_twice(names: Sequence[str], *, source: str = "") -> None:
+    """Refuse columns of one name."""
+    if twice := find_twice(names):
+        raise InvalidInput(f"{source}several columns have the same name: {name_some(twice)}. Rename all but one.")
+
+
+def say_all(wrong: Sequence[str], *, source: str = "") -> None:
+    """Raise InvalidInput with everything that is wrong, if anything is: one line, or a line for each."""
+    if not wrong:
+        return
+    begin = f"{source}: " if source else ""
+    if len(wrong) == 1:
+        raise InvalidInput(f"{begin}{wrong[0]}")
+    more = [f"and {len(wrong) - _MOST_FAULTS} more"] if len(wrong) > _MOST_FAULTS else []
+    lines = "\n".join(f"  - {one}" for one in [*wrong[:_MOST_FAULTS], *more])
+    raise InvalidInput(f"{begin}{len(wrong)} things are wrong:\n{lines}")
+
+
+def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the names in a list, of which some may hold several between commas."""
+    return [part for one in given for part in ([one] if one in names else map(str.strip, one.split(","))) if part]

@@ -17,7 +17,8 @@ from thresher.cli import commands
 from thresher.files import read_file, write_file
 from thresher.runs import read_run
 from thresher.tables import read_table
-from thresher.tables.reading import Reading, restore_reading
+from thresher.tables.frame import Reading
+from thresher.tables.text_files import restore_reading
 from thresher.training.result_files import VERSION
 
 ROWS = 60

@@ -14,8 +14,8 @@ from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data import observations, scaling, streams
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import hash_rows
-from thresher.tables import parts
-from thresher.tables.parts import Part
+from thresher.tables import rows_on_disk
+from thresher.tables.rows_on_disk import Part
 
 OPTIONS = {"random_state": 0, "feature_learning": 1, "target": "linear"}
 
@@ -38,7 +38,7 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def blocks_are_small(monkeypatch):
-    for module in (parts, streams, scaling, observations):
+    for module in (rows_on_disk, streams, scaling, observations):
         monkeypatch.setattr(module, "BLOCK", 64)
     monkeypatch.setattr(scaling, "_FEWEST", 200)
     monkeypatch.setattr(scaling, "_SORTED", 20_000)

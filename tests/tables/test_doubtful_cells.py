@@ -14,7 +14,7 @@ from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherReg
 from thresher.tables import read_frame, read_table
 from thresher.tables.cells import read_numbers
 from thresher.tables.dates import read_dates
-from thresher.tables.reading import Reading
+from thresher.tables.frame import Reading
 
 
 def write(folder, text, name="a.csv"):

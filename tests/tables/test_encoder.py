@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame
+from thresher.tables.frame import Reading
 from thresher.tables.kinds import time_parts
 from thresher.tables.learning import _FOLDS, _PRIOR
-from thresher.tables.reading import Reading
 
 BY_NAME = {"check_dataframe_column_names_consistency": "columns are matched by name, in any order"}
 

@@ -14,7 +14,7 @@ from properties import examples
 
 from thresher import InvalidInput, TableEncoder
 from thresher.tables import read_frame, read_table
-from thresher.tables.reading import Reading
+from thresher.tables.frame import Reading
 
 TEXT = "größe;preis;ort\n1,5;3;Köln\n2,25;4;Zürich\n3;5;Køge\n"
 

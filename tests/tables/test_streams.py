@@ -13,7 +13,7 @@ from thresher import InvalidInput
 from thresher.estimators.data.streams import Stream
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.models.centres import fit_centres
-from thresher.tables import ParquetRows, parts
+from thresher.tables import ParquetRows, rows_on_disk
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")
 
@@ -49,7 +49,7 @@ def test_blocks_are_the_rows_in_order(table, size):
 def test_some_rows_are_taken_from_any_source(table, places, size):
     path, rows = table
     some = np.array(places)
-    with mock.patch.object(parts, "BLOCK", size):
+    with mock.patch.object(rows_on_disk, "BLOCK", size):
         for source in (rows, ParquetRows(path, ["a", "b", "c"])):
             np.testing.assert_array_equal(Stream(source).take(some), rows[some])
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher import InvalidInput
+from thresher.checks import name_some
 from thresher.cli.pieces.live import notes
 from thresher.cli.pieces.options import reading_options, take_reading
 from thresher.cli.pieces.places import new_file, new_folders
@@ -24,8 +25,7 @@ from thresher.runs.answers import Answers, ask
 from thresher.runs.saved import SavedModel, load_model
 from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
 from thresher.tables import say_label
-from thresher.tables.reading import Reading
-from thresher.tables.saying import name_some
+from thresher.tables.frame import Reading
 
 __all__ = ["predict"]
 

@@ -41,7 +41,7 @@ from thresher.estimators.progress import Progress
 from thresher.estimators.sizes import Sizes
 from thresher.model.network import Network
 from thresher.model.start import Sequence as SequenceName
-from thresher.tables.parts import Part, on_disk
+from thresher.tables.rows_on_disk import Part, on_disk
 from thresher.theory import Parts, Shares
 from thresher.training.history import Callback, Iteration
 

@@ -32,7 +32,7 @@ from thresher.estimators.losses.probabilities import (
 from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.variance import Variance
 from thresher.tables.frame import in_memory
-from thresher.tables.parts import on_disk
+from thresher.tables.rows_on_disk import on_disk
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]

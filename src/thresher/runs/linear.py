@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from thresher.estimators import TableEncoder
 from thresher.runs.scores import score_all
-from thresher.tables.parts import Part, on_disk
 from thresher.tables.picking import CellPicker
+from thresher.tables.rows_on_disk import Part, on_disk
 
 __all__ = ["Linear", "score_linear"]
 

@@ -22,7 +22,7 @@ from thresher.runs.run import Run
 from thresher.runs.scores import average_folds, score_all
 from thresher.tables import INPUT, Frame, read_targets, say_label
 from thresher.tables.frame import column_of, in_memory
-from thresher.tables.parts import Part, on_disk
+from thresher.tables.rows_on_disk import Part, on_disk
 from thresher.training import Result
 
 __all__ = ["Tested", "evaluate", "make_run", "output_names", "test_model"]

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import name_some
 from thresher.errors import InvalidInput
 from thresher.runs.pair import MODEL_FILE
 from thresher.runs.run import read_run
 from thresher.tables.cells import find_decimal
-from thresher.tables.columns import read_blocks
 from thresher.tables.dates import ORDERS, find_date_order, read_dates
-from thresher.tables.frame import Frame, places_as_names, say_label
-from thresher.tables.reading import ITSELF, Like, Reading
-from thresher.tables.saying import name_some
+from thresher.tables.frame import Frame, Reading, places_as_names, say_label
+from thresher.tables.table import read_blocks
 from thresher.tables.targets import read_targets
+from thresher.tables.text_files import ITSELF, Like
 from thresher.training import Result
 
 __all__ = ["NewRows", "SavedModel", "load", "load_model"]

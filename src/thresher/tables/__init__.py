@@ -1,8 +1,8 @@
 """Tables from files and frames; columns of any kind become numbers."""
 
-from thresher.tables.columns import ParquetRows, read_blocks, read_frame
 from thresher.tables.frame import Column, Frame, is_frame, say_label
-from thresher.tables.table import Table, read_table, split_table
+from thresher.tables.parquet import ParquetRows
+from thresher.tables.table import Table, read_blocks, read_frame, read_table, split_table
 from thresher.tables.targets import guess_task, read_targets
 from thresher.tables.text_files import INPUT
 

@@ -11,18 +11,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.checks import refuse_twice
 from thresher.errors import InvalidInput, not_installed
 from thresher.tables.cells import coded
-from thresher.tables.reading import Reading
-from thresher.tables.saying import refuse_twice
 
-__all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "column_of", "column_of_series", "frame_of_series",
+__all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "Reading", "column_of", "column_of_series", "frame_of_series",
            "in_memory", "is_frame", "is_plain", "places_as_names", "say_label", "series_of"]  # fmt: skip
 
 TRUTHS = {"true": "True", "false": "False"}
 _WHOLE = re.compile(r"(-?\d+)\.0*")
 _EXACT = 1 << 53  # whole numbers beyond which float64 cannot tell them apart
 _TIMES = (datetime.datetime, datetime.date, datetime.time)
+
+
+class Reading(NamedTuple):
+    """Whether the first line has names, what parts cells, the decimal sign, the encoding; None: the file tells it."""
+
+    header: bool | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
 
 
 class CellFormat(NamedTuple):

@@ -1,4 +1,4 @@
-"""Learn: what kind a column of training rows is, and how it becomes numbers."""
+"""The kind of a column of training rows, and how it becomes numbers."""
 
 from __future__ import annotations
 

@@ -1,29 +1,69 @@
-"""A table: encoded inputs, targets, and what kind of task they make."""
+"""A file of any kind as a frame, or as a table: inputs and targets, which may be split into a problem."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import stat
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_whole, guess_name
+from thresher.checks import check_whole, guess_name, name_some, say_all, split_names
 from thresher.datasets import Split
 from thresher.errors import InvalidInput
+from thresher.memory import require
 from thresher.model.problem import Problem, to_sphere
-from thresher.tables.columns import PARQUET, ParquetRows, gather, split_names
-from thresher.tables.frame import Column, Frame
+from thresher.tables.frame import Column, Frame, Reading
 from thresher.tables.learning import encode_rows, look
-from thresher.tables.parts import Part
-from thresher.tables.reading import ITSELF, Reading
-from thresher.tables.saying import name_some, say_all
+from thresher.tables.parquet import KINDS, PARQUET, ParquetRows, parquet_blocks, read_parquet
+from thresher.tables.rows_on_disk import Part
 from thresher.tables.targets import read_targets
+from thresher.tables.text_files import INPUT, ITSELF, SMALLER, Like, read_sheet
 
-__all__ = ["Table", "read_table", "split_table"]
+__all__ = ["Table", "read_blocks", "read_frame", "read_table", "split_table"]
 
 _MOST_UNSEEN = 200  # rows that are tested on
+_BYTES_A_BYTE = 12  # of a file, in memory at the same time
+
+
+def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None) -> Frame:
+    """Return the columns of a file, in order.
+
+    Parameters
+    ----------
+    path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, or .parquet
+    how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
+        tells; a header is a first line with text that does not come again
+    like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
+
+    Raises
+    ------
+    InvalidInput
+        With everything that is wrong. Rows count from 1 and leave out the header.
+
+    Cost: O(nd).
+    """
+    frame, wrong, _ = _gather(path, how=how, like=like)
+    say_all(wrong, source=str(path))
+    return frame
+
+
+def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, size: int) -> Iterator[Frame]:
+    """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
+
+    Cost: O(nd); memory for one block.
+    """
+    if path.suffix.lower() not in PARQUET:
+        yield read_frame(path, how=how, like=like)
+        return
+    count = 0
+    for block in parquet_blocks(path, size=size):
+        yield block
+        count += len(block)
+    if not count:
+        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least one.")
 
 
 class Table(NamedTuple):
@@ -74,7 +114,7 @@ def read_table(
     """
     if most is not None and (found := _left_in_file(path, target, drop, most, missing=missing)) is not None:
         return found
-    frame, wrong, everything = gather(path, how=how, drop=drop)
+    frame, wrong, everything = _gather(path, how=how, drop=drop)
     names = frame.columns
     target = everything[-1] if target is None else target
     if target in split_names(drop, everything):
@@ -148,6 +188,43 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     )
 
 
+def _gather(
+    path: Path,
+    *,
+    how: Reading = ITSELF,
+    like: Like | None = None,
+    drop: Sequence[str] = (),
+    only: str | None = None,
+) -> tuple[Frame, list[str], list[str]]:
+    """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
+
+    ``only`` is the one column of a Parquet file to read; None for all.
+    """
+    kind, wrong, notes, reading = path.suffix.lower(), list[str](), list[str](), None
+    try:
+        if path != INPUT:
+            status = path.stat()
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+                raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
+            require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
+        if kind in PARQUET:
+            columns = read_parquet(path, only=only, drop=drop, wrong=wrong, notes=notes)
+        else:
+            remedy = f"Give {KINDS} with at least 2 rows."
+            columns, reading, notes, wrong = read_sheet(path, how=how, like=like, remedy=remedy)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
+    if not columns or not len(columns[0].values):
+        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least 2 rows.")
+    names = [one.name for one in columns]
+    left_out = split_names(drop, names)
+    if strange := [name for name in left_out if name not in names and only is None]:
+        near = "".join(guess_name(name, names) for name in strange)
+        wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}.{near}")
+    kept = [one for one in columns if one.name not in left_out]
+    return Frame(kept, notes=notes, reading=reading), wrong, names
+
+
 def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int, *, missing: bool) -> Table | None:
     """Return the table of many rows of numbers in a Parquet file, of which targets alone are read; None for others."""
     if path.suffix.lower() not in PARQUET or not path.is_file():
@@ -164,6 +241,6 @@ def _left_in_file(path: Path, target: str | None, drop: Sequence[str], most: int
         rows = ParquetRows(path, names)
     except InvalidInput:  # some are text, which is encoded in memory
         return None
-    frame, wrong, _ = gather(path, only=target)
+    frame, wrong, _ = _gather(path, only=target)
     say_all(wrong, source=str(path))
     return Table(rows, read_targets(frame, str(target), missing=missing), str(target))

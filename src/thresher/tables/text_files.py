@@ -1,4 +1,4 @@
-"""Read: a file of text, or standard input, as columns of cells. Its encoding, packing and delimiter are found."""
+"""A file of text, or standard input, as columns of cells. Its encoding, packing and delimiter are found."""
 
 from __future__ import annotations
 
@@ -8,21 +8,31 @@ import re
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from thresher.checks import find_twice, name_some
 from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.tables.cells import find_decimal, may_be_thousands, read_numbers
-from thresher.tables.frame import Column
-from thresher.tables.reading import ITSELF, Like, Reading
-from thresher.tables.saying import find_twice, name_some
+from thresher.tables.frame import Column, Reading
 from thresher.tables.units.amounts import is_amount
 from thresher.tables.units.known import number_in
 
-__all__ = ["INPUT", "SMALLER", "Sheet", "read_sheet"]
+__all__ = [
+    "INPUT",
+    "ITSELF",
+    "SMALLER",
+    "Like",
+    "Sheet",
+    "is_delimiter",
+    "is_encoding",
+    "read_sheet",
+    "restore_reading",
+]
 
 SMALLER = "Give a part of it, or a Parquet file of numbers, which is read in blocks."
 
@@ -38,6 +48,15 @@ _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _ENCODINGS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _GUESSES = ("utf-8", "cp1252", "latin-1")
 _SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
+_NO_DELIMITERS = '"\r\n.+-'
+ITSELF = Reading()  # the file tells all of it
+
+
+class Like(NamedTuple):
+    """The file that a model was trained on: how it was read, and the names of the columns that the model wants."""
+
+    reading: Reading
+    names: Collection[str]
 
 
 class Sheet(NamedTuple):
@@ -311,3 +330,29 @@ def _say_ragged(ragged: list[tuple[int, int]], width: int, header: int) -> str:
     some = ", ".join(f"row {place + 1 - header} has {count} cells" for place, count in ragged[:3])
     more = f", and {len(ragged) - 3:,} more rows have another number" if len(ragged) > 3 else ""
     return f"{some}{more}; expected {width}, as in the first line"
+
+
+def is_delimiter(sign: Any) -> bool:
+    """Return whether a sign can part cells."""
+    return isinstance(sign, str) and len(sign) == 1 and not sign.isalnum() and sign not in _NO_DELIMITERS
+
+
+def is_encoding(name: Any) -> bool:
+    """Return whether a name is that of an encoding of text."""
+    try:
+        return isinstance(name, str) and bool("a".encode(name))
+    except (LookupError, ValueError):
+        return False
+
+
+def restore_reading(stored: Mapping[str, Any]) -> Reading:
+    """Return what ``Reading._asdict`` described; ValueError or TypeError if that cannot be."""
+    made = Reading(**stored)
+    if not (
+        isinstance(made.header, bool | None)
+        and (made.delimiter is None or is_delimiter(made.delimiter))
+        and made.decimal in (None, ".", ",")
+        and (made.encoding is None or is_encoding(made.encoding))
+    ):
+        raise ValueError("no file can be read like that")
+    return made

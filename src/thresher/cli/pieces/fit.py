@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher import CheckTheorems, InvalidInput, Status
+from thresher.checks import name_some, split_names
 from thresher.cli.pieces.live import Live, notes
 from thresher.cli.pieces.options import in_options
 from thresher.cli.pieces.places import CHECKPOINT, forget_checkpoint
@@ -23,8 +24,6 @@ from thresher.runs.making import Tested, output_names, test_model
 from thresher.runs.scores import say_recall, say_scores, say_threshold
 from thresher.runs.splits import Places, TrainTest
 from thresher.tables import Table
-from thresher.tables.columns import split_names
-from thresher.tables.saying import name_some
 
 __all__ = ["Work"]
 

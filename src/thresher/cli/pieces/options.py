@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from thresher.tables.reading import Reading, is_delimiter, is_encoding
+from thresher.tables.frame import Reading
+from thresher.tables.text_files import is_delimiter, is_encoding
 
 __all__ = [
     "AUTO", "COUNT", "COUNTS", "LOSSES", "PARTS", "WIDTH", "in_options", "reading_options", "take_reading",

@@ -12,13 +12,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from thresher.checks import check_whole, guess_name
+from thresher.checks import check_whole, guess_name, name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.made import OWN, Known, MadeColumn, Recipe, make_column, restore_made
 from thresher.tables.frame import Column, Frame, in_memory, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
-from thresher.tables.saying import name_some, say_all
 
 __all__ = ["TableEncoder"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators.data.streams import hash_rows
-from thresher.tables.parts import BLOCK, Part
+from thresher.tables.rows_on_disk import BLOCK, Part
 
 __all__ = ["Observations", "Pools", "distinct_rows"]
 

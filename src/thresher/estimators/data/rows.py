@@ -10,14 +10,14 @@ from scipy import sparse
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
+from thresher.checks import name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.streams import hash_rows
 from thresher.memory import require
 from thresher.tables.frame import Frame, column_of, in_memory, is_frame, is_plain
 from thresher.tables.kinds import numbers_of, say_strange
-from thresher.tables.parts import BLOCK, Part, on_disk
-from thresher.tables.saying import name_some, say_all
+from thresher.tables.rows_on_disk import BLOCK, Part, on_disk
 from thresher.tables.targets import read_targets
 
 __all__ = ["hash_rows_of", "names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from thresher.errors import InvalidInput
 from thresher.estimators.data.streams import Stream
-from thresher.tables.parts import BLOCK, Part
+from thresher.tables.rows_on_disk import BLOCK, Part
 
 __all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
 

@@ -1,4 +1,4 @@
-"""Rows read in blocks, from memory or from a file (``tables/parts.py``), and lifted as they come.
+"""Rows read in blocks, from memory or from a file (``tables/rows_on_disk.py``), and lifted as they come.
 
 Rows that do not fit in memory are read again in each pass over them. Blocks are read one after the other; the work on
 them, from scaling on, is done by all threads.
@@ -17,7 +17,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
 from thresher.errors import InvalidInput
-from thresher.tables.parts import BLOCK, Part, Rows
+from thresher.tables.rows_on_disk import BLOCK, Part, Rows
 
 __all__ = ["Stream", "checked_part", "hash_rows", "joined", "norm_of_blocks", "some_of"]
 

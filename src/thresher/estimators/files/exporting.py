@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from thresher.checks import name_some
 from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.files.model_files import save_model
@@ -16,7 +17,6 @@ from thresher.export import Arrays, Exports, limit_arrays, make_arrays
 from thresher.export.arrays import bends
 from thresher.export.table_graph import Table
 from thresher.tables.kinds import Numbers
-from thresher.tables.saying import name_some
 from thresher.theory.kernel import probability_cubics
 from thresher.theory.parts import APART, Parts
 

@@ -24,7 +24,7 @@ from thresher.estimators.losses.quantiles import describe_quantiles, restore_qua
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
-from thresher.tables.reading import restore_reading
+from thresher.tables.text_files import restore_reading
 from thresher.theory import Shares
 from thresher.training import restore_result, restore_results
 from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results

@@ -20,7 +20,7 @@ from thresher.estimators.losses.pilot import expected_logs, pulled_in
 from thresher.estimators.losses.working import count_targets, moved_targets, robust_size
 from thresher.estimators.models.fitted import LeftOut
 from thresher.losses import Poisson
-from thresher.tables.parts import BLOCK
+from thresher.tables.rows_on_disk import BLOCK
 
 __all__ = ["FitsByLoss", "Made"]
 

@@ -17,7 +17,7 @@ from thresher.estimators.options import Options
 from thresher.estimators.pipeline.scale import GUESS
 from thresher.losses import Poisson
 from thresher.parallel import blas_for_size
-from thresher.tables.parts import BLOCK
+from thresher.tables.rows_on_disk import BLOCK
 
 __all__ = ["Followed", "Pulled", "SmallFit", "expected_logs", "followed", "pulled_in", "standardised"]
 

@@ -31,7 +31,7 @@ from thresher.estimators.interfaces import Backend
 from thresher.estimators.judging.ridges import best_ridge
 from thresher.estimators.processor import Cpu, descend
 from thresher.parallel import in_order
-from thresher.tables.parts import Rows
+from thresher.tables.rows_on_disk import Rows
 from thresher.theory import Limit
 
 __all__ = ["Centres", "Sweep", "fit_centres"]

@@ -24,7 +24,7 @@ from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Options
 from thresher.parallel import blas_for_size
-from thresher.tables.parts import Part
+from thresher.tables.rows_on_disk import Part
 from thresher.theory import Parts, Shares
 
 __all__ = ["Learner", "angles_of", "choose_indicators", "choose_on_held_rows", "choose_shares", "judge_rows",

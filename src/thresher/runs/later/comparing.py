@@ -23,7 +23,7 @@ from thresher.runs.pair import MODEL_FILE
 from thresher.runs.record import Record
 from thresher.runs.scores import say_scores, score_all
 from thresher.tables import Frame
-from thresher.tables.parts import Part, on_disk
+from thresher.tables.rows_on_disk import Part, on_disk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

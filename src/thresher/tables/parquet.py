@@ -1,9 +1,8 @@
-"""Read: a file as a frame, whatever its kind. The one file that imports pyarrow."""
+"""Parquet files: all of one as columns, its rows block by block, or left where they are. Imports pyarrow."""
 
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,20 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import guess_name
+from thresher.checks import guess_name, name_some, refuse_twice, split_names
 from thresher.errors import InvalidInput, not_installed
 from thresher.memory import require
 from thresher.tables.frame import Column, Frame, column_of, column_of_series, series_of
-from thresher.tables.parts import pick
-from thresher.tables.reading import ITSELF, Like, Reading
-from thresher.tables.saying import name_some, refuse_twice, say_all
-from thresher.tables.text_files import INPUT, SMALLER, read_sheet
+from thresher.tables.rows_on_disk import pick
+from thresher.tables.text_files import SMALLER
 
-__all__ = ["PARQUET", "ParquetRows", "gather", "read_blocks", "read_frame", "split_names"]
+__all__ = ["KINDS", "PARQUET", "ParquetRows", "parquet_blocks", "read_parquet"]
 
 KINDS = "a CSV or Parquet file"
 PARQUET = (".parquet", ".pq")
-_BYTES_A_BYTE = 12  # of a file, in memory at the same time
 _BLOCK = 1 << 16  # rows of a Parquet file that are read at a time
 _BYTES_A_CELL = 100  # of a Parquet file, in memory at the same time: cells may be Python's strings
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "bool")  # how the types of columns of numbers begin
@@ -34,90 +30,6 @@ _FILL_IN = (
     "Remove such rows or fill them in; or read some rows into memory, where they are filled in: thresher train --rows "
     "100000."
 )
-
-
-def read_frame(path: Path, *, how: Reading = ITSELF, like: Like | None = None) -> Frame:
-    """Return the columns of a file, in order.
-
-    Parameters
-    ----------
-    path : CSV (see :func:`read_sheet`), ``-`` for CSV from standard input, or .parquet
-    how : how a CSV file is read: a header, the delimiter, the decimal sign, the encoding. What it leaves open the file
-        tells; a header is a first line with text that does not come again
-    like : another file, as which a CSV file is read where ``how`` leaves that open; InvalidInput if it plainly differs
-
-    Raises
-    ------
-    InvalidInput
-        With everything that is wrong. Rows count from 1 and leave out the header.
-
-    Cost: O(nd).
-    """
-    frame, wrong, _ = gather(path, how=how, like=like)
-    say_all(wrong, source=str(path))
-    return frame
-
-
-def read_blocks(path: Path, *, how: Reading = ITSELF, like: Like | None = None, size: int) -> Iterator[Frame]:
-    """Yield the rows of a Parquet file, ``size`` at a time, or those of any other file at once; see :func:`read_frame`.
-
-    Cost: O(nd); memory for one block.
-    """
-    if path.suffix.lower() not in PARQUET:
-        yield read_frame(path, how=how, like=like)
-        return
-    count = 0
-    with _opened(path) as file:
-        from pyarrow import Table
-
-        refuse_twice(file.schema_arrow.names, source=f"{path}: ")
-        for batch in file.iter_batches(batch_size=size):
-            yield Frame.of(Table.from_batches([batch]))
-            count += len(batch)
-    if not count:
-        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least one.")
-
-
-def gather(
-    path: Path,
-    *,
-    how: Reading = ITSELF,
-    like: Like | None = None,
-    drop: Sequence[str] = (),
-    only: str | None = None,
-) -> tuple[Frame, list[str], list[str]]:
-    """Return the columns of a file, what is wrong with them, and all names in the file; see :func:`read_frame`.
-
-    ``only`` is the one column of a Parquet file to read; None for all.
-    """
-    kind, wrong, notes, reading = path.suffix.lower(), list[str](), list[str](), None
-    try:
-        if path != INPUT:
-            status = path.stat()
-            if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
-                raise InvalidInput(f"cannot read {path}: it is not a file. Give {KINDS}.")
-            require(_BYTES_A_BYTE * status.st_size, budget=None, what=f"reading {path}", remedy=SMALLER)
-        if kind in PARQUET:
-            columns = _read_parquet(path, only, drop, wrong, notes)
-        else:
-            remedy = f"Give {KINDS} with at least 2 rows."
-            columns, reading, notes, wrong = read_sheet(path, how=how, like=like, remedy=remedy)
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}. Give {KINDS}.") from None
-    if not columns or not len(columns[0].values):
-        raise InvalidInput(f"{path} has no rows. Give {KINDS} with at least 2 rows.")
-    names = [one.name for one in columns]
-    left_out = split_names(drop, names)
-    if strange := [name for name in left_out if name not in names and only is None]:
-        near = "".join(guess_name(name, names) for name in strange)
-        wrong.append(f"there is no column {name_some(strange)}, as --drop says; there are {name_some(names)}.{near}")
-    kept = [one for one in columns if one.name not in left_out]
-    return Frame(kept, notes=notes, reading=reading), wrong, names
-
-
-def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the names in a list, of which some may hold several between commas."""
-    return [part for one in given for part in ([one] if one in names else map(str.strip, one.split(","))) if part]
 
 
 class ParquetRows:
@@ -208,9 +120,20 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InvalidInput(f"{path} is no Parquet file: {said} Give {KINDS}.") from None
 
 
-def _read_parquet(
-    path: Path, only: str | None, drop: Sequence[str], wrong: list[str], notes: list[str]
+def parquet_blocks(path: Path, *, size: int) -> Iterator[Frame]:
+    """Yield the rows of a file, ``size`` at a time. Cost: O(nd); memory for one block."""
+    with _opened(path) as file:
+        from pyarrow import Table
+
+        refuse_twice(file.schema_arrow.names, source=f"{path}: ")
+        for batch in file.iter_batches(batch_size=size):
+            yield Frame.of(Table.from_batches([batch]))
+
+
+def read_parquet(
+    path: Path, *, only: str | None, drop: Sequence[str], wrong: list[str], notes: list[str]
 ) -> list[Column]:
+    """Return the columns of a file, or ``only`` one; what is wrong with them, and what is to be said, is added."""
     with _opened(path) as file:
         about = file.metadata
         refuse_twice(file.schema_arrow.names, source=f"{path}: ")
