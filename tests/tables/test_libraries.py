@@ -115,7 +115,7 @@ class TestTheSameInEach:
 TWICE = {
     "pandas": pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]),
     "pyarrow": pa.Table.from_arrays([pa.array([1.0]), pa.array([1.0])], names=["a", "a"]),
-    "duckdb": duckdb.sql("SELECT 1.0 AS a, 2.0 AS a"),
+    "duckdb": lambda: duckdb.sql("SELECT 1.0 AS a, 2.0 AS a"),
     "pandas, as text": pd.DataFrame({"1": [1.0], 1: ["x"]}),
 }
 
@@ -123,7 +123,8 @@ TWICE = {
 @pytest.mark.parametrize("case", TWICE)
 def test_several_columns_of_one_name_are_refused(case):
     with pytest.raises(InvalidInput, match=r"several columns have the same name: [a1]\. Rename all but one"):
-        ThresherRegressor(**FIXED).fit(TWICE[case], [1.0])
+        table = TWICE[case]
+        ThresherRegressor(**FIXED).fit(table() if callable(table) else table, [1.0])
 
 
 STRANGE = {
@@ -135,7 +136,7 @@ STRANGE = {
     "128 bits": (pl.DataFrame({"s": pl.Series([1, 2], dtype=pl.Int128)}), r"column 's' holds Int128"),
     "bytes": (pa.table({"s": [b"a", b"b"]}), r"column 's' holds a bytes"),
     "a structure of arrow": (pa.table({"s": [{"a": 1}, {"a": 2}]}), r"column 's' holds Struct"),
-    "a structure of DuckDB": (duckdb.sql("SELECT {'a': 1} AS s FROM range(2)"), r"column 's' holds Struct"),
+    "a structure of DuckDB": (lambda: duckdb.sql("SELECT {'a': 1} AS s FROM range(2)"), r"column 's' holds Struct"),
     "intervals": (pd.DataFrame({"s": pd.interval_range(0, 2)}), r"column 's' holds a Interval"),
 }
 
@@ -143,6 +144,7 @@ STRANGE = {
 @pytest.mark.parametrize("case", STRANGE)
 def test_columns_that_cannot_be_read_are_refused_by_name(case):
     table, message = STRANGE[case]
+    table = table() if callable(table) else table
     for make in (lambda: TableEncoder().fit(table), lambda: ThresherRegressor(**FIXED).fit(table, [1.0, 2.0])):
         with pytest.raises(
             InvalidInput, match=message + ".*; expected numbers, text or times.*[Cc]onvert the column"
