@@ -22,7 +22,6 @@ from thresher.estimators.pipeline.parts import choose_indicators
 from thresher.estimators.pipeline.route import Features, Model, Route
 from thresher.estimators.pipeline.scale import Scale
 from thresher.estimators.progress import Progress
-from thresher.tables.rows_on_disk import Part
 
 __all__ = ["Pipeline"]
 
