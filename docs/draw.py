@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from draw_hadamard import draw_butterfly, draw_rotations, multiply
+from thresher.runs import read_run
+from thresher.runs.report.effect_pictures import effect_pictures
+from thresher.runs.report.model_pictures import model_pictures
+from thresher.runs.report.training_pictures import FIGURES
 
 from thresher import History, Problem, train
 from thresher.cli import commands
 from thresher.datasets import digits, random_problem
 from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw, figure_style, follow
-from thresher.runs import read_run
-from thresher.runs.report.effect_pictures import effect_pictures
-from thresher.runs.report.model_pictures import model_pictures
-from thresher.runs.report.training_pictures import FIGURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

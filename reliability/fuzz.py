@@ -25,7 +25,7 @@ from reliability.tamper import tamper
 
 TARGETS = ("files", "checkpoint", "model", "run", "csv", "parquet")
 ROOM = 1 << 28  # bytes that a reader may believe to be free: what would take more must be refused, not tried
-VERSIONS = {"model": 7, "run": 4}  # of files that are tampered with
+VERSION = 7  # of the models that are tampered with
 TABLES = ("csv", "parquet")
 SEED = {"inputs": 3, "dimension": 2}
 
@@ -37,19 +37,14 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
     loops = [path.relative_to("src").with_suffix("") for path in Path("src/thresher/loops").rglob("*.py")]
     compiled = [".".join(path.parts).removesuffix(".__init__") for path in loops]
     with atheris.instrument_imports(include=["thresher"], exclude=compiled):
-        from thresher import ThresherError, files, load, memory, runs, tables
+        from thresher import ThresherError, files, load, memory, report, tables
         from thresher.datasets import random_problem
-        from thresher.runs import saved
-        from thresher.runs.report import page
+        from thresher.report import evaluation, saved
         from thresher.training import checkpoint
     memory.available_bytes = lambda: ROOM
     path = folder / f"input.{target if target in TABLES else 'thresher'}"
     problem = random_problem(**SEED)
-    stored = [
-        files.read_file(one, kind=target, version=VERSIONS[target])
-        for one in sorted(folder.glob("good*"))
-        if target in ("model", "run")
-    ]
+    stored = good_files(target, folder)
 
     def read_files(data: bytes) -> None:
         place = files._place(data)
@@ -72,8 +67,8 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
         files.write_file(path, {"steps": steps}, metadata, kind="checkpoint", version=2)
         checkpoint.Checkpoint(None, path, [problem], {})
 
-    def write_tampered(data: bytes, path: Path) -> None:
-        """Write a good file with up to three lies in it."""
+    def tampered(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what a good file holds, with up to three lies in it."""
         provider = atheris.FuzzedDataProvider(data)
 
         def choose(options: Sequence[Any]) -> Any:
@@ -83,16 +78,18 @@ def fuzz(target: str, folder: Path, arguments: list[str]) -> None:
         metadata, tensors = copy.deepcopy(good.metadata), dict(good.tensors)
         for _ in range(choose([1, 1, 2, 3])):
             tamper(metadata, tensors, choose)
-        files.write_file(path, tensors, metadata, kind=target, version=VERSIONS[target])
+        return metadata, tensors
 
     def read_model(data: bytes) -> None:
-        write_tampered(data, path)
+        metadata, tensors = tampered(data)
+        files.write_file(path, tensors, metadata, kind="model", version=VERSION)
         use(load(path, threads=1))
 
     def read_run(data: bytes) -> None:
-        write_tampered(data, folder / runs.run.RUN_FILE)
-        run = runs.read_run(folder)
-        list(page._tested(run)), page._iteration_rows(run), page._statements(run), page._settings(run)
+        told, _ = tampered(data)
+        (folder / saved.RUN_FILE).write_text(saved.seal_run(model_of(folder), told))
+        run = report.read_run(folder)
+        list(evaluation._efforts(run)), evaluation._iteration_rows(run), evaluation._settings(run)
         use(saved.load_model(folder).model)
 
     def read_table(data: bytes) -> None:
@@ -133,6 +130,23 @@ def use(model: Any) -> None:
             model.predict(rows, return_std=True)
 
 
+def good_files(target: str, folder: Path) -> list[Any]:
+    """Return what good files hold: metadata and tensors of models, the evaluation of a run."""
+    from thresher.files import Stored, read_file
+
+    if target == "run":
+        return [Stored({}, json.loads((folder / "run.json").read_text())["evaluation"])]
+    files = sorted(folder.glob("good*")) if target == "model" else []
+    return [read_file(one, kind="model", version=VERSION) for one in files]
+
+
+def model_of(folder: Path) -> str:
+    """Return the checksum of the model of a run."""
+    from thresher.files import header_of
+
+    return str(header_of(folder / "model.thresher")["checksum"])
+
+
 def corpus(target: str, folder: Path) -> None:
     """Write good files of the kind that the target reads: what the fuzzer begins with."""
     from thresher import train
@@ -163,8 +177,8 @@ def corpus(target: str, folder: Path) -> None:
 
 def write_good(target: str, folder: Path) -> None:
     """Write good models and results, in both forms, or a good run and its model."""
-    from thresher import CheckTheorems, Problem, ThresherClassifier, ThresherRegressor, to_sphere, train
-    from thresher.runs import Recorder, Test, write_run
+    from thresher import ThresherClassifier, ThresherRegressor, evaluate, to_sphere, train
+    from thresher.report import save_run
 
     g = np.random.default_rng(0)
     X, y = g.normal(size=(8, 2)), g.normal(size=8)
@@ -183,13 +197,8 @@ def write_good(target: str, folder: Path) -> None:
             for place, model in enumerate([*exactly, exactly[0].results_[0], *trained]):
                 model.save(folder / f"good exact {place} {form}", form=form)
         return
-    ThresherRegressor(width=64, shift=0.3, feature_learning=0, n_jobs=1).fit(X, y).save(folder / "model.thresher")
-    recorder, options = Recorder(), {"width": 64, "shift": 0.5, "threads": 1}
-    problem = Problem(to_sphere(X), (y - y.mean()) / y.std())
-    train(problem, **options, callbacks=[recorder, CheckTheorems()])
-    stored = {"task": "regression", "target": "y"}
-    run = recorder.run("A run.", options=options, model=stored, test=Test("RMSE", 1, 2, 3))
-    (write_run(run, folder) / "run.thresher").rename(folder / "good")
+    model = ThresherRegressor(width=64, shift=0.3, ridge=0, n_jobs=1).fit(X, y)
+    save_run(folder, model, evaluate(model, X, y, seconds=0.1))
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from reader import code_of, run_page, same
 
 import thresher
 import thresher.errors
-import thresher.runs
+import thresher.report
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -90,7 +90,7 @@ def test_parts_of_pages_that_are_named_exist(page):
         assert part in anchors(here.parent / name if name else here), f"{name}#{part}"
 
 
-@pytest.mark.parametrize("room", [thresher, thresher.runs], ids=lambda room: room.__name__)
+@pytest.mark.parametrize("room", [thresher, thresher.report], ids=lambda room: room.__name__)
 def test_what_is_public_is_in_the_reference(room):
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     for name in room.__all__:

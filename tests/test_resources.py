@@ -261,7 +261,7 @@ print(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
 INTERRUPTED = """
 import os, signal, sys
 from thresher.cli import main
-from thresher.cli.pieces.live import Live
+from thresher.cli.live import Live
 
 class HalfWay:
     def __del__(self):  # as a library does that is taken down in the middle of its work

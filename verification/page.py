@@ -8,7 +8,7 @@ from pathlib import Path
 from thresher.errors import NotAvailable
 from thresher.figures import Drawn, draw
 from thresher.output import write_text
-from thresher.pages import render_page, sides
+from thresher.report.page import render_page, sides
 from thresher.theory import Statement, say_count
 from verification.ladder import Report, power
 from verification.pictures import FIGURES

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from thresher.model.activations import Activation
     from thresher.model.network import Network, default_shift
     from thresher.model.problem import Problem, to_sphere
-    from thresher.runs.making import evaluate
-    from thresher.runs.report.term_pictures import plot_effects
-    from thresher.runs.saved import load
+    from thresher.report import Evaluation, evaluate, load
+    from thresher.report.pictures import plot_effects
     from thresher.training import (
         Callback,
         CheckTheorems,
@@ -49,6 +48,7 @@ __all__ = [
     "Callback",
     "CheckTheorems",
     "Effects",
+    "Evaluation",
     "Explanation",
     "FarOutside",
     "History",
@@ -92,16 +92,15 @@ _LATER = {
     "thresher.model.activations": ("Activation",),
     "thresher.model.network": ("Network", "default_shift"),
     "thresher.model.problem": ("Problem", "to_sphere"),
-    "thresher.runs.making": ("evaluate",),
-    "thresher.runs.report.term_pictures": ("plot_effects",),
-    "thresher.runs.saved": ("load",),
+    "thresher.report": ("Evaluation", "evaluate", "load"),
+    "thresher.report.pictures": ("plot_effects",),
     "thresher.training": (
         "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "replay", "replay_together", "train",
         "train_together",
     ),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
-_PACKAGES = ("export", "losses", "runs", "tables")  # whose names the docs give in full
+_PACKAGES = ("export", "losses", "report", "tables")  # whose names the docs give in full
 
 
 def __getattr__(name: str) -> Any:

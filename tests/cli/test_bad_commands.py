@@ -8,7 +8,6 @@ import pytest
 from test_cli import run
 
 from thresher.cli import commands
-from thresher.files import write_file
 
 GOOD = "a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 5}.5\n" for k in range(20))
 MANY = "name,y\n" + "".join(f"person {k},{k}.5\n" for k in range(50))
@@ -39,43 +38,29 @@ BAD = {
     "category nearly right": (
         NAMED,
         "t.csv",
-        ["--ridge", "1", "--categorical", "aeg"],
+        ["--categorical", "aeg"],
         r"\['aeg'\]. Did you mean age\?$",
     ),
     "target dropped": (GOOD, "t.csv", ["--drop", "y"], r"--drop y would leave out the target"),
     "one class": (
         "a,y\n1,x\n2,x\n3,x\n",
         "t.csv",
-        ["--ridge", "0"],
+        [],
         r"'x' in all 3 rows: there is nothing",
     ),
     "regression on text": ("a,y\n1,x\n2,z\n", "t.csv", ["--task", "regression"], r"a regression cannot predict"),
     "array": ("array", "t.npy", [], r"t\.npy is not a text file\. Give a CSV or Parquet file"),
     "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install 'thresher-ml\[parquet\]')"),
     "width of words": (GOOD, "t.csv", ["--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20"),
-    "width of zero": (GOOD, "t.csv", ["--ridge", "0", "--width", "0"], r"width must be at least 1; got 0"),
-    "width beyond memory": (GOOD, "t.csv", ["--ridge", "0", "--width", "2^60"], r"needs about .* TiB"),
-    "negative ridge": (GOOD, "t.csv", ["--ridge", "-1"], r"--ridge must be at least 0; got -1"),
+    "width of zero": (GOOD, "t.csv", ["--width", "0"], r"width must be at least 1; got 0"),
+    "width beyond memory": (GOOD, "t.csv", ["--width", "2^60"], r"needs about .* TiB"),
+    "infinite width": (GOOD, "t.csv", ["--width", "inf"], r"expected a whole number such as .* got 'inf'"),
+    "parts of a network": (GOOD, "t.csv", ["--width", "64", "--parts", "pairs"], r"--parts is for the limit .*--width"),
+    "loss of a network": (GOOD, "t.csv", ["--width", "64", "--loss", "huber"], r"--loss is for the limit .*--width"),
     "shift of words": (GOOD, "t.csv", ["--shift", "high"], r"expected a number such as 0\.5, or auto; got 'high'"),
-    "tol of zero": (GOOD, "t.csv", ["--tol", "0"], r"--tol must be above 0; got 0"),
-    "tol beyond float32": (
-        GOOD,
-        "t.csv",
-        ["--ridge", "0", "--tol", "1e-9"],
-        r"--tol 1e-09 is.*--dtype float64",
-    ),
     "test size of one": (GOOD, "t.csv", ["--test-size", "1"], r"--test-size must be at least 0 and below 1; got 1"),
     "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),
     "negative seed": (GOOD, "t.csv", ["--seed", "-1"], r"--seed must be at least 0; got -1"),
-    "unknown index": (GOOD, "t.csv", ["--index", "hash"], r"'hash' is not one of"),
-    "unknown start": (GOOD, "t.csv", ["--start", "gaussian"], r"'gaussian' is not one of"),
-    "start with a ridge": (
-        GOOD,
-        "t.csv",
-        ["--start", "hadamard"],
-        r"--start is only for exact training\. Add --ridge 0",
-    ),
-    "index with a ridge": (GOOD, "t.csv", ["--index", "scan"], r"--index is only for exact training\. Add --ridge 0"),
     "unknown flag": (GOOD, "t.csv", ["--colour", "red"], r"No such option.*--colour"),
     "save into a file": (GOOD, "t.csv", ["--save", "t.csv"], r"cannot write to .*t\.csv: .*--save"),
     "save among other things": (GOOD, "t.csv", ["--save", "."], r"folder with other files in it.*new folder"),
@@ -116,9 +101,8 @@ def test_bad_files_and_flags(capsys, tmp_path, monkeypatch, case):
         (["predict", "RUN", "fewer.csv"], r"lacks columns that the model was trained on: b, c.*; it has a"),
         (["predict", "RUN", "bare.csv", "--no-header"], r"has 1 columns without names; the model wants 13"),
         (["report", "nowhere"], r"nowhere holds no run\. Give a folder"),
-        (["report", "half"], r"not a run of thresher, or its first bytes are damaged"),
-        (["report", "future"], r"was written by a newer thresher"),
-        (["audit", "nowhere"], r"nowhere holds no run"),
+        (["report", "half"], r"half/run\.json is damaged"),
+        (["report", "future"], r"future/run\.json cannot be understood: it has version 99, and this is 1"),
         (["inspect", "nowhere"], r"nowhere"),
     ],
 )  # fmt: skip
@@ -129,8 +113,8 @@ def test_bad_models_and_runs(capsys, folder, tmp_path, monkeypatch, arguments, m
     Path("bare.csv").write_text("1\n2\n")
     for name in ("half", "future"):
         Path(name).mkdir()
-    Path("half", "run.thresher").write_bytes((folder / "run" / "run.thresher").read_bytes()[:100])
-    write_file(Path("future", "run.thresher"), {}, {}, kind="run", version=99)
+    Path("half", "run.json").write_bytes((folder / "run" / "run.json").read_bytes()[:100])
+    Path("future", "run.json").write_text('{"version": 99}')
     code, _, err = run(capsys, *[str(folder / "run") if one == "RUN" else one for one in arguments])
     assert code == 2
     assert re.search(message, err)

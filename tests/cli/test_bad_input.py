@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from learnable import write_csv
+from learnable import SMALL, write_csv
 from test_cli import run
 
 from thresher.cli import commands
 
-SMALL = ("--width", "64", "--shift", "1", "--bias", "1")
 NAMES = "name,a,y\n" + "".join(f"person {k},{k % 7},{k}.5\n" for k in range(150))
 NUMBERS = "a,b,y\n" + "".join(f"{k % 13},{k * k % 7},{k}.25\n" for k in range(150))
 CLASSES = "a,b,y\n" + "".join(f"{k % 13},{k * k % 7},{'up' if k % 2 else 'down'}\n" for k in range(20))
@@ -32,9 +31,6 @@ BAD = {
     "all rows the same": ("a,b,y\n" + "1,2,3\n" * 5, [], r"nothing to learn"),
     "nothing but the target differs": ("a,b,y\n" + "".join(f"1,2,{k}.5\n" for k in range(9)), [], r"no column"),
     "dates as targets": ("a,y\n1,2024-01-02\n2,2024-01-03\n3,2024-01-04\n", [], r"'y' holds dates; expected numbers"),
-    "no rows": (NUMBERS, ["--rows", "0"], r"--rows must be at least 2; got 0"),
-    "one row": (NUMBERS, ["--rows", "1"], r"--rows must be at least 2; got 1"),
-    "rows in words": (NUMBERS, ["--rows", "half"], r"expected a whole number such as"),
     "one fold": (NUMBERS, ["--cv", "1"], r"--cv must be at least 2; got 1"),
     "more folds than rows": (
         CLASSES,
@@ -43,9 +39,6 @@ BAD = {
     ),
     "folds without a class": ("a,y\n1,u\n2,v\n3,u\n4,u\n5,u\n6,u\n", ["--cv", "2"], r"a fold with one class .*'u'"),
     "two ways of testing": (NUMBERS, ["--cv", "3", "--test-size", "0.5"], r"--cv .* --test-size .*; give only one"),
-    "folds without a model": (NUMBERS, ["--cv", "3", "--no-refit"], r"--cv fits one model .* Leave --no-refit out"),
-    "precision with a ridge": (NUMBERS, ["--dtype", "float64"], r"--dtype is only for exact training. Add --ridge 0"),
-    "unknown precision": (NUMBERS, ["--ridge", "0", "--dtype", "float16"], r"'float16' is not one of"),
     "all targets missing": ("a,y\n1,\n2,\n3,\n", [], r"'y' is there in 0 of 3 rows; at least 2 must have it"),
     "a quote too many": ('a,y\n1,"2\n3,4\n', [], r"quotation marks"),
     "spaces only": ("   \n\n  \n", [], r"is empty"),
@@ -165,11 +158,11 @@ class TestPredict:
         assert "Compared with column 'y' of 40 rows" in err
         assert "sideways 0% of 20" in err
 
-    @pytest.mark.parametrize("bad", ["run.thresher", "model.thresher"])
+    @pytest.mark.parametrize("bad", ["run.json", "model.thresher"])
     def test_damaged_runs(self, capsys, run_of, tmp_path, bad):
         folder = tmp_path / "run"
         folder.mkdir()
-        for name in ("run.thresher", "model.thresher"):
+        for name in ("run.json", "model.thresher"):
             raw = (run_of / "run" / name).read_bytes()
             (folder / name).write_bytes(raw[: len(raw) // 2] if name == bad else raw)
         code, _, err = run(capsys, "predict", str(folder), str(run_of / "t.csv"))
@@ -177,7 +170,7 @@ class TestPredict:
         assert len(err.splitlines()) == 1
 
     def test_a_run_without_its_model(self, capsys, run_of, tmp_path):
-        (tmp_path / "run.thresher").write_bytes((run_of / "run" / "run.thresher").read_bytes())
+        (tmp_path / "run.json").write_bytes((run_of / "run" / "run.json").read_bytes())
         code, _, err = run(capsys, "predict", str(tmp_path), str(run_of / "t.csv"))
         assert code == 2
         assert "model.thresher" in err

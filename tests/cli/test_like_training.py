@@ -15,7 +15,6 @@ from test_cli import run
 import thresher
 from thresher.cli import commands
 from thresher.files import read_file, write_file
-from thresher.runs import read_run
 from thresher.tables import read_table
 from thresher.tables.frame import Reading
 from thresher.tables.text_files import restore_reading
@@ -206,15 +205,6 @@ def test_dates_that_plainly_have_another_order_are_refused(capsys, tmp_path, ord
             continue
         assert (code, out) == (2, "")
         assert f"with the {first} first; expected the {orders[order]} first" in err and "Write dates as" in err
-
-
-def test_the_report_reads_numbers_as_the_model_does(tmp_path, capsys):
-    """1.234 is 1234 in a German file, in the effects of a column too."""
-    rows = [f"{1 + k % 9}.{100 + k};{k % 7},5;{(1 + k % 9) * 1000 + 100 + k}" for k in range(ROWS)]
-    file, folder = write(tmp_path / "t.csv", "\n".join(["a;b;y", *rows])), tmp_path / "run"
-    assert run(capsys, "train", file, *SMALL, "--save", str(folder))[0] == 0
-    (effect,) = [one for one in read_run(folder).evaluation.effects if one.column == "a"]
-    assert min(map(float, effect.words)) > 1000
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import io
 
 from thresher import train
-from thresher.cli.pieces.live import Live, short
+from thresher.cli.live import Live, short
 from thresher.datasets import random_problem
 from thresher.output import Console
 
@@ -53,7 +53,7 @@ def test_outputs_are_named_if_there_are_several():
 
 def test_a_long_scan_is_told_in_lines(monkeypatch):
     seconds = iter(range(0, 100, 3))
-    monkeypatch.setattr("thresher.cli.pieces.live.time.perf_counter", lambda: float(next(seconds)))
+    monkeypatch.setattr("thresher.cli.live.time.perf_counter", lambda: float(next(seconds)))
     console = Console(file=io.StringIO(), terminal=False)
     live = Live(console, 1000, inputs=10)
     live.on_progress(500, 1000)

@@ -7,14 +7,13 @@ import sys
 
 import numpy as np
 import pytest
+from learnable import SMALL
 from ordinary_files import MAKERS, large, make
 from pages import Whole
 from test_cli import run
 
 import thresher
-from thresher.runs import read_run
-
-SMALL = ("--width", "256", "--shift", "1", "--bias", "1")  # as fast as it gets; it is not the score that counts here
+from thresher.report import read_run
 
 
 def go_through(capsys, tmp_path, name):

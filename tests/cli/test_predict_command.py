@@ -9,12 +9,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from learnable import SMALL, write_csv
+from learnable import SMALL
 from test_cli import run
 
 import thresher
 from thresher import estimators
-from thresher.runs import read_run
+from thresher.report import read_run
 
 
 def predicted(out):
@@ -112,22 +112,6 @@ class TestPredict:
         assert "--interval" not in err
         assert "--interval 0.9 gives bounds" in run(capsys, "predict", *asked[:2], "--std")[2]
 
-    def test_rows_that_were_trained_on_are_noticed(self, capsys, places, tmp_path):
-        old, new = (places / "numbers.csv").read_text().splitlines(), write_csv(tmp_path / "n.csv", seed=1).read_text()
-        head, *others = new.splitlines()
-        for rows, words in (
-            (others, None),
-            (others[:3] + old[1:3], "2 of 5 rows have the inputs of rows that the model was trained on"),
-            (old[1:], "all rows have the inputs of rows"),
-        ):
-            (tmp_path / "t.csv").write_text("\n".join([head, *rows]))
-            _, _, err = run(capsys, "predict", str(places / "numbers"), str(tmp_path / "t.csv"))
-            assert (words or "Compared") in err
-            assert ("trained on" in err) == (words is not None)
-
-    def test_a_refit_model_has_seen_every_row(self, places):
-        assert len(read_run(places / "classes").seen) == 60
-
     @pytest.mark.parametrize(
         ("kind", "option", "words"),
         [
@@ -145,7 +129,7 @@ class TestPredict:
         assert words in err
 
     def test_error_bars_need_a_ridge(self, capsys, places, tmp_path):
-        arguments = ["train", str(places / "numbers.csv"), "--ridge", "0", "--width", "2^12", "--quiet"]
+        arguments = ["train", str(places / "numbers.csv"), "--width", "2^12", "--quiet"]
         assert run(capsys, *arguments, "--save", str(tmp_path / "run"))[0] == 0
         for option in ("--std", "--interval=0.9"):
             code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(places / "numbers.csv"), option)
@@ -193,13 +177,13 @@ class TestPredict:
         assert isinstance(table, pyarrow.Table)
 
 
-@pytest.mark.parametrize("ridge", [[], ["--ridge", "0", "--width", "2^12"]])
-def test_json_has_no_word_that_json_does_not_know(capsys, places, tmp_path, ridge):
+@pytest.mark.parametrize("more", [SMALL, ["--width", "2^12"]])
+def test_json_has_no_word_that_json_does_not_know(capsys, places, tmp_path, more):
     def refuse(word):
         raise AssertionError(word)
 
-    given = ["--test-size", "0.001", "--save", str(tmp_path / "run"), "--no-refit", "--json"]  # R2 of a row is NaN
-    _, told, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, *ridge, *given)
+    given = ["--test-size", "0.001", "--save", str(tmp_path / "run"), "--json"]  # R2 of a row is NaN
+    _, told, _ = run(capsys, "train", str(places / "numbers.csv"), *more, *given)
     assert json.loads(told, parse_constant=refuse)["scores"]["R2"] is None
     for model in (tmp_path / "run", tmp_path / "run" / "model.thresher"):
         _, told, _ = run(capsys, "inspect", str(model), "--json")

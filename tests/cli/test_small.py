@@ -11,13 +11,14 @@ from verification import ladder
 
 from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
-from thresher.runs import read_run
+from thresher.export import predict_arrays
+from thresher.report import read_run
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
-    for command in ("demo", "pieces.fit"):
+    for command in ("demo", "train"):
         monkeypatch.setattr(import_module(f"thresher.cli.{command}"), "compile_training", lambda **_: None)
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
@@ -63,18 +64,15 @@ def test_demo(capsys):
     assert re.search(r"Test: \d+ of 1792 unseen digits right", out)
 
 
-def test_train_predict_inspect_audit(capsys, table, tmp_path):
+def test_train_predict_inspect(capsys, table, tmp_path):
     folder, page = tmp_path / "run", tmp_path / "page.html"
-    arguments = ["--ridge", "0", "--shift", "0.2", "--width", "200", "--target", "y", "--test-size", "0.3"]
+    arguments = ["--shift", "0.2", "--width", "200", "--target", "y", "--test-size", "0.3"]
     code, out, err = run(capsys, "train", str(table), *arguments, "--save", str(folder), "--report", str(page))
     assert code == 0, (out, err)
     assert "'colour' (2 values)" in out
     assert "Converged" in out
     assert "RMSE" in out
     assert page.read_text().count("<svg") >= 6
-    code, out, _ = run(capsys, "audit", str(folder))
-    assert code == 0
-    assert "The residuals of all iterations match the saved run" in out
     code, out, err = run(capsys, "predict", str(folder), str(table), "--digits", "full", "--output",
                          str(tmp_path / "answers.csv"))  # fmt: skip
     assert code == 0
@@ -89,39 +87,19 @@ def test_train_predict_inspect_audit(capsys, table, tmp_path):
     assert json.loads(out)["width"] == 200
 
 
-def test_a_run_that_was_changed_is_noticed_by_its_audit(capsys, table, tmp_path):
-    from dataclasses import replace
-
-    from thresher.runs import write_run
-
-    folder = tmp_path / "run"
-    arguments = ["--ridge", "0", "--shift", "0.2", "--width", "100", "--target", "y", "--test-size", "0"]
-    run(capsys, "train", str(table), *arguments, "--save", str(folder), "--quiet")
-    found = read_run(folder)
-    write_run(replace(found, targets=found.targets[:, ::-1]), folder)
-    code, out, _ = run(capsys, "audit", str(folder))
-    assert code == 1
-    assert "the saved run does not match its settings" in out
-
-
 def test_an_estimator_says_json(capsys, table, tmp_path):
-    arguments = ["--task", "classification", "--target", "colour", "--width", "20", "--shift", "0.3", "--bias", "1"]
+    arguments = ["--task", "classification", "--target", "colour", "--shift", "0.3", "--parts", "all"]
     code, out, _ = run(capsys, "train", str(table), *arguments, "--save", str(tmp_path / "run"), "--json")
     told = json.loads(out)
     assert code == 0
     assert told["test"]["measure"] == "log loss"
-    assert told["network"]["width"] == 20
-    code, _, err = run(capsys, "audit", str(tmp_path / "run"))
-    assert code == 2
-    assert "trained with a ridge and has no certificates" in err
+    assert told["network"]["shift"] == 0.3
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--test-size", "1.5"], r"--test-size must be at least 0 and below 1; got 1\.5"),
-        (["--certify"], r"--certify is only for exact training"),
-        (["--resume", "--ridge", "0"], r"--resume needs --save RUN"),
         (["--save", "."], r"a folder with other files in it"),
         (["--report", "."], r"is a folder\. Give --report a file"),
         (
@@ -223,7 +201,7 @@ def test_a_history_as_a_table_and_as_a_picture():
 
 
 def test_the_page_of_a_run(capsys, table, tmp_path):
-    arguments = ["--ridge", "0", "--shift", "0.2", "--width", "60", "--target", "y", "--quiet"]
+    arguments = ["--shift", "0.2", "--width", "60", "--target", "y", "--quiet"]
     run(capsys, "train", str(table), *arguments, "--save", str(tmp_path / "run"))
     code, out, _ = run(capsys, "report", str(tmp_path / "run"))
     assert code == 0

@@ -1,23 +1,22 @@
-"""`thresher train`, `predict`, `inspect`, `report`, `audit RUN`: as a newcomer uses them."""
+"""`thresher train`, `predict`, `inspect`, `report`: as a newcomer uses them."""
 
 import json
 import os
 import re
+import shutil
 import sys
-from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
 import pytest
-from learnable import ROWS, write_csv
+from learnable import ROWS, SMALL, write_csv
 from pages import Whole
 from test_cli import run
 
-from thresher import History, estimators, tables
-from thresher.cli.pieces.fit import Work
-from thresher.cli.pieces.live import Live
+from thresher import estimators, tables
+from thresher.cli.live import Live
 from thresher.estimators.base import ThresherEstimator
-from thresher.runs import read_run, write_run
+from thresher.report import read_run
 
 
 def let_sizes_be(monkeypatch, **sizes):
@@ -29,15 +28,15 @@ def let_sizes_be(monkeypatch, **sizes):
 
 class TestTrain:
     def test_tells_what_it_does(self, capsys, tmp_path):
-        table = write_csv(tmp_path / "table.csv", text=True)
-        code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12")
+        table = write_csv(tmp_path / "table.csv", text=True, rows=200)
+        code, out, _ = run(capsys, "train", str(table), "--width", "2^12")
         assert code == 0
-        assert f"Read {table}: 60 rows, 13 columns, target 'y'." in out
+        assert f"Read {table}: 200 rows, 13 columns, target 'y'." in out
         assert "A column of zeros and ones for each value of 'colour' (2 values)." in out
-        assert "Task: regression (the target is a number with 60 values; --task overrides)." in out
+        assert "Task: regression (the target is a number with 200 values; --task overrides)." in out
         assert re.search(r"\n +1 +[\d.e-]+ +[\d.]+ ", out)
         found = re.search(
-            r"on 12 unseen rows: R2 [\d.]+, RMSE ([\d.]+), MAE [\d.]+ \(the mean as a guess: RMSE ([\d.]+)", out
+            r"on 40 unseen rows: R2 [\d.]+, RMSE ([\d.]+), MAE [\d.]+ \(the mean as a guess: RMSE ([\d.]+)", out
         )
         rmse, guess = map(float, found.groups())
         assert rmse < 0.8 * guess
@@ -47,13 +46,13 @@ class TestTrain:
         a, b = rng.uniform(-1, 1, size=(2, 80))
         rows = [f"{one},{two},{np.exp(4 * one + two**2)}" for one, two in zip(a, b, strict=True)]
         (tmp_path / "table.csv").write_text("\n".join(["a,b,price", *rows]))
-        code, out, _ = run(capsys, "train", str(tmp_path / "table.csv"), "--width", "512")
+        code, out, _ = run(capsys, "train", str(tmp_path / "table.csv"))
         assert code == 0
         assert "learnt as logarithms" in out
 
     def test_json_is_one_object_and_nothing_else(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv", classes=True)
-        code, out, err = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--json")
+        code, out, err = run(capsys, "train", str(table), "--width", "2^12", "--json")
         told = json.loads(out)
         assert (code, err) == (0, "")
         assert told["status"] == ["converged"]
@@ -63,15 +62,17 @@ class TestTrain:
 
     def test_quiet_is_one_line(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv")
-        _, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--quiet", "--test-size", "0")
+        _, out, _ = run(capsys, "train", str(table), "--width", "2^12", "--quiet", "--test-size", "0")
         assert re.fullmatch(r"Converged in [\d.]+ s\.\n", out)
 
     def test_not_converging_ends_with_1_and_says_what_to_do(self, capsys, tmp_path):
         table = write_csv(tmp_path / "table.csv")
-        code, out, _ = run(capsys, "train", str(table), "--ridge", "0", "--width", "4", "--save", str(tmp_path / "run"))
+        code, out, _ = run(capsys, "train", str(table), "--width", "4", "--save", str(tmp_path / "run"))
         assert code == 1
-        assert re.search(r"(raise the width|widen|narrow)", " ".join(out.split()))
-        assert (tmp_path / "run" / "run.thresher").is_file()
+        assert re.search(
+            r"(raise|too narrow|too small).*--width|--width.*(too small|too narrow|Raise)", " ".join(out.split())
+        )
+        assert (tmp_path / "run" / "run.json").is_file()
 
     def test_many_rows_have_no_network(self, capsys, tmp_path, monkeypatch):
         let_sizes_be(monkeypatch, one_by_one=100)
@@ -86,9 +87,6 @@ class TestTrain:
         code, out, err = run(capsys, "predict", folder, table)
         assert code == 0
         assert "RMSE" in err + out
-        code, _, err = run(capsys, "audit", folder)
-        assert code != 0
-        assert "no certificates to audit" in err
 
     @pytest.mark.parametrize("text", [False, True])
     def test_many_rows_of_a_parquet_file_stay_in_it(self, capsys, tmp_path, monkeypatch, text):
@@ -114,29 +112,16 @@ class TestTrain:
         columns["b"][[3, 400]] = np.nan
         parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
         code, _, err = run(capsys, "train", str(tmp_path / "t.parquet"), *more)
-        assert (code, "--rows" in err) == ((0, False) if text else (2, True))
-        given = ("--rows", "150", "--report", str(tmp_path / "page.html"))
-        assert run(capsys, "train", str(tmp_path / "t.parquet"), *more, *given)[0] == 0
+        assert (code, "missing" in err) == ((0, False) if text else (2, True))
 
     def test_an_estimator_by_default(self, capsys, tmp_path):
-        table = write_csv(tmp_path / "table.csv", classes=True)
+        table = write_csv(tmp_path / "table.csv", classes=True, rows=200)
         page = tmp_path / "page.html"
-        given = [
-            "--width",
-            "512",
-            "--shift",
-            "1",
-            "--bias",
-            "1",
-            "--report",
-            str(page),
-            "--save",
-            str(tmp_path / "run"),
-        ]
+        given = [*SMALL, "--report", str(page), "--save", str(tmp_path / "run")]
         code, out, _ = run(capsys, "train", str(table), *given)
         assert code == 0
         assert "Task: classification (the target is text with 2 values" in out
-        right = float(re.search(r"Test on 12 unseen rows: AUC .* accuracy ([\d.]+)%", out).group(1))
+        right = float(re.search(r"Test on 40 unseen rows: AUC .* accuracy ([\d.]+)%", out).group(1))
         assert right >= 75
         nameless = tmp_path / "nameless.csv"
         nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))
@@ -150,9 +135,6 @@ class TestTrain:
         code, out, _ = run(capsys, "inspect", str(tmp_path / "run" / "model.thresher"))
         assert code == 0
         assert "ThresherClassifier" in out
-        code, _, err = run(capsys, "audit", str(tmp_path / "run"))
-        assert code == 2
-        assert "trained with a ridge and has no certificates to audit" in err
         assert "with a ridge of" in page.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("kind", ["parquet", "no header", "semicolons"])
@@ -168,7 +150,7 @@ class TestTrain:
         else:
             mark = ";" if kind == "semicolons" else ","
             table.write_text("\n".join(mark.join(map(repr, row)) for row in np.column_stack([X, y]).tolist()))
-        code, out, err = run(capsys, "train", str(table), "--ridge", "0", "--width", "2^12", "--quiet")
+        code, out, err = run(capsys, "train", str(table), *more, "--width", "2^12", "--quiet")
         assert code == 0, err
         assert "RMSE" in out
 
@@ -177,10 +159,8 @@ class TestRun:
     def test_the_page_is_whole(self, folder):
         text = (folder / "page.html").read_text(encoding="utf-8")
         Whole().check(text)
-        assert text.count('<figure role="img" aria-label="') >= 6
-        assert "lem:induction_part2" in text  # the certificates
-        assert "pairs were compared with a full scan" in text
-        assert f"thresher train {folder}/table.csv --ridge 0 --width" in text
+        assert text.count('<figure role="img" aria-label="') == 5
+        assert f"thresher train {folder}/table.csv --width" in text
         assert not re.search(r'(src|href)="(?!data:|#)', text)
         assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
 
@@ -211,59 +191,50 @@ class TestRun:
         again = (tmp_path / "again.html").read_text(encoding="utf-8")
         assert again == (folder / "page.html").read_text(encoding="utf-8")
 
-    def test_audit_repeats_it(self, capsys, folder):
-        code, out, _ = run(capsys, "audit", str(folder / "run"))
-        assert code == 0
-        audited = int(re.search(r"Audited ([\d,]+) pairs", out).group(1).replace(",", ""))
-        assert audited % (48 * 4096) == 0
-        assert "The residuals of all iterations match the saved run" in out
-
-    def test_audit_of_a_run_that_was_changed_ends_with_1(self, capsys, folder, tmp_path):
-        made = read_run(folder / "run")
-        first, second, *others = made.trainings[0].history
-        history = History([first, replace(second, residual=1.01 * second.residual), *others])
-        changed = replace(made, trainings=[replace(made.trainings[0], history=history)])
-        code, out, _ = run(capsys, "audit", str(write_run(changed, tmp_path / "run")))
-        assert code == 1
-        assert "does not match its settings" in out
-
     def test_nothing_else_is_left(self, folder):
-        assert sorted(path.name for path in (folder / "run").iterdir()) == ["model.thresher", "run.thresher"]
+        assert sorted(path.name for path in (folder / "run").iterdir()) == ["model.thresher", "run.json"]
         assert sorted(path.name for path in folder.iterdir()) == ["page.html", "run", "table.csv"]
 
-    def test_every_changed_byte_is_noticed(self, capsys, folder, tmp_path):
-        raw = (folder / "run" / "run.thresher").read_bytes()
-        for place in range(0, len(raw), len(raw) // 20):
-            (tmp_path / "run.thresher").write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
-            code, _, err = run(capsys, "inspect", str(tmp_path))
-            assert code == 2
-            assert len(err.splitlines()) == 1
+    def test_damage_is_refused_in_a_line(self, capsys, folder, tmp_path):
+        raw = (folder / "run" / "run.json").read_bytes()
+        for bad in (
+            raw[:99],
+            b"[]",
+            b"{}",
+            b'{"version": 1, "evaluation": {}}',
+            raw.replace(b'"rows": ', b'"rows": "', 1),
+        ):
+            (tmp_path / "run.json").write_bytes(bad)
+            for command in (["inspect", str(tmp_path)], ["report", str(tmp_path)]):
+                code, _, err = run(capsys, *command)
+                assert (code, len(err.splitlines())) == (2, 1)
+        assert os.listdir(tmp_path) == ["run.json"]
 
-    def test_an_interrupted_run_goes_on(self, capsys, tmp_path, monkeypatch):
+    def test_a_model_of_another_run_is_refused(self, capsys, folder, places, tmp_path):
+        shutil.copytree(folder / "run", tmp_path / "run")
+        shutil.copy(places / "numbers" / "model.thresher", tmp_path / "run")
+        code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(folder / "table.csv"))
+        assert code == 2
+        assert re.search(r"run\.json is of another model than model\.thresher.*--force", err)
+
+    def test_an_interrupted_training_keeps_its_last_iteration(self, capsys, tmp_path, monkeypatch):
         table = write_csv(tmp_path / "table.csv", classes=True)
-        arguments = ["train", str(table), "--ridge", "0", "--width", "2^12", "--save", str(tmp_path / "run")]
-        whole = [*arguments[:-1], str(tmp_path / "whole")]
-        assert run(capsys, *whole)[0] == 0
+        arguments = ["train", str(table), "--width", "2^12", "--save", str(tmp_path / "run")]
         with monkeypatch.context() as patch:
             patch.setattr(Live, "on_iteration", lambda self, record: record.iteration == 2)
             code, out, _ = run(capsys, *arguments)
         assert code == 130
-        assert "--resume" in out
-        code, out, _ = run(capsys, *arguments, "--resume")
-        assert code == 0, out
-        first, second = (read_run(tmp_path / name).trainings[0] for name in ("whole", "run"))
-        assert [one.residual for one in first.history] == [one.residual for one in second.history]
-        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["model.thresher", "run.thresher"]
+        assert "Interrupted" in out
+        assert len(read_run(tmp_path / "run").trainings[0].history) == 3
 
     @pytest.mark.parametrize(
         ("moment", "kept"),
         [
             ("thresher.cli.train.read_table", "Nothing was kept of this run"),
-            ("thresher.cli.pieces.fit.compile_training", "Nothing was kept of this run"),
-            ("thresher.training.loop.start_together", "the same command with --resume goes on from there"),
-            ("thresher.cli.pieces.fit.Work.test", "the same command with --resume goes on from there"),
-            ("thresher.cli.train.make_run", "the same command with --resume goes on from there"),
-            ("thresher.cli.train.write_report", "Its report is not: thresher report"),
+            ("thresher.cli.train.compile_training", "Nothing was kept of this run"),
+            ("thresher.cli.train.test_model", "Nothing was kept of this run"),
+            ("thresher.cli.train.save_run", "Nothing was kept of this run"),
+            ("thresher.report.evaluation.render_page", "Its report is not: thresher report"),
         ],
     )
     def test_an_interrupt_says_what_was_kept(self, capsys, tmp_path, monkeypatch, moment, kept):
@@ -271,58 +242,19 @@ class TestRun:
             raise KeyboardInterrupt
 
         table, folder = write_csv(tmp_path / "table.csv"), tmp_path / "run"
-        arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
+        arguments = ["train", str(table), "--width", "2^10", "--save", str(folder)]
         arguments += ["--report", str(tmp_path / "page.html")]
         with monkeypatch.context() as patch:
-            patch.setattr("thresher.cli.pieces.fit.compile_training", lambda **_: None)
+            patch.setattr("thresher.cli.train.compile_training", lambda **_: None)
             module, _, name = moment.rpartition(".")
-            patch.setattr(Work if name == "test" else import_module(module), name, interrupt)
+            patch.setattr(import_module(module), name, interrupt)
             code, _, err = run(capsys, *arguments)
         assert code == 130
         assert kept in err
-        assert (folder / "checkpoint").exists() == ("--resume" in kept)
-        if "report" not in moment:
-            code, out, _ = run(capsys, *arguments, "--resume")  # one command for the start and for going on
-            assert code == 0
-            assert ("Going on from the checkpoint" in out) == ("--resume" in kept)
-            assert ("yet: this is the start" in out) != ("--resume" in kept)
-            assert sorted(path.name for path in folder.iterdir()) == ["model.thresher", "run.thresher"]
-
-    @pytest.mark.parametrize(
-        ("given", "usual"),
-        [
-            ([], True),
-            (["--dtype", "float32"], True),
-            (["--start", "random"], True),
-            (["--start", "hadamard"], False),
-            (["--index", "dense"], False),
-            (["--dtype", "float64"], False),
-        ],
-    )
-    def test_only_what_the_training_needs_is_compiled_ahead(self, capsys, tmp_path, monkeypatch, given, usual):
-        ahead = []
-        monkeypatch.setattr("thresher.cli.pieces.fit.compile_training", lambda **sizes: ahead.append(sizes))
-        table = write_csv(tmp_path / "table.csv")
-        assert run(capsys, "train", str(table), "--ridge", "0", "--width", "2^10", *given)[0] == 0
-        assert bool(ahead) == usual
-
-    def test_a_run_that_is_there_is_not_resumed(self, capsys, folder):
-        before = (folder / "run" / "run.thresher").read_bytes()
-        given = ["--ridge", "0", "--width", "2^10", "--save", str(folder / "run"), "--resume"]
-        code, _, err = run(capsys, "train", str(folder / "table.csv"), *given)
-        assert code == 2
-        assert "holds a run already" in err
-        assert (folder / "run" / "run.thresher").read_bytes() == before
-
-    def test_force_starts_anew(self, capsys, tmp_path, monkeypatch):
-        table, folder = write_csv(tmp_path / "table.csv"), tmp_path / "run"
-        arguments = ["train", str(table), "--ridge", "0", "--width", "2^10", "--save", str(folder)]
-        with monkeypatch.context() as patch:
-            patch.setattr(Live, "on_iteration", lambda self, record: record.iteration == 1)
-            assert run(capsys, *arguments)[0] == 130
-        assert run(capsys, *arguments)[0] == 2
-        code, out, err = run(capsys, *arguments, "--force", "--seed", "7")
-        assert code == 0, out + err
+        assert folder.exists() == ("report" in moment.rpartition(".")[0])
+        if folder.exists():
+            assert sorted(path.name for path in folder.iterdir()) == ["model.thresher", "run.json"]
+        assert not (tmp_path / "page.html").exists()
 
     def test_without_matplotlib_the_tables_remain(self, capsys, folder, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)

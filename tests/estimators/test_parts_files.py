@@ -8,9 +8,9 @@ from test_parts_choice import named, sums
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.cli.inspect import describe
 from thresher.estimators.data.single_columns import Indicators
 from thresher.files import read_file, write_file
-from thresher.runs.describing import describe
 from thresher.tables import Column, Frame
 from thresher.theory import Shares
 from thresher.training.result_files import KIND, VERSION

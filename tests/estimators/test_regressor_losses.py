@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import thresher
 from thresher import InvalidInput, ThresherRegressor
-from thresher.cli.pieces import options
+from thresher.cli import options
 from thresher.estimators import parameters
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.losses.counts import count_quantiles, deviance_of, dispersion_of

@@ -20,7 +20,7 @@ from verification.pictures import FIGURES
 from thresher import Problem
 from thresher.datasets import random_problem
 from thresher.errors import InvalidInput
-from thresher.pages import say_number
+from thresher.report.words import say_number
 from thresher.shards import Tournament
 from thresher.tables import read_table, split_table
 from thresher.theory import Statement, firing_probability

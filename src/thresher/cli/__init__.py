@@ -24,7 +24,6 @@ _COMMANDS = {
     "train": "Train a network on a table.",
     "predict": "Predict the rows of a table.",
     "inspect": "Describe a model.",
-    "compare": "Compare new rows with those of a run.",
     "report": "Write an HTML report of a run.",
     "audit": "Check every certificate against a full scan.",
     "demo": "A million neurons on handwritten digits.",
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ThresherError as error:
-        from thresher.cli.pieces.options import in_options
+        from thresher.cli.options import in_options
 
         click.echo(f"Error: {in_options(str(error))}", err=True)
         sys.exit(1 if isinstance(error, BrokenCertificate) else 2)

@@ -10,8 +10,8 @@ import numpy as np
 from click.core import ParameterSource
 
 from thresher import train
-from thresher.cli.pieces.live import Live, end
-from thresher.cli.pieces.options import COUNT
+from thresher.cli.live import Live, end
+from thresher.cli.options import COUNT
 from thresher.datasets import digits, random_problem
 from thresher.errors import InvalidInput
 from thresher.output import Console

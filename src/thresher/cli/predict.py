@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,14 +17,15 @@ from numpy.typing import NDArray
 
 from thresher import InvalidInput
 from thresher.checks import name_some
-from thresher.cli.pieces.live import notes
-from thresher.cli.pieces.options import reading_options, take_reading
-from thresher.cli.pieces.places import new_file, new_folders
-from thresher.devices import DEVICES, find_device
+from thresher.cli import options as shared
+from thresher.cli.live import notes
+from thresher.cli.places import new_file, new_folders
+from thresher.devices import find_device
 from thresher.output import Console, is_stream, writing
-from thresher.runs.answers import Answers, ask
-from thresher.runs.saved import SavedModel, load_model
-from thresher.runs.scores import digits_for, round_shares, say_recall, say_scores, score_all
+from thresher.report.answers import Answers, ask
+from thresher.report.saved import SavedModel, load_model
+from thresher.report.scores import score_all
+from thresher.report.words import say_recall, say_scores
 from thresher.tables import say_label
 from thresher.tables.frame import Reading
 
@@ -57,34 +59,33 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
     show_default=True,
     help="auto: as many as the model's error warrants; full: all.",
 )
-@click.option("--device", type=click.Choice(DEVICES), default="cpu", show_default=True, help="Where to compute.")
-@reading_options("as in training")
-@click.option("--force", is_flag=True, help="Replace the file of --output if it is there already.")
+@shared.device
+@shared.reading_options("as in training")
+@shared.force
+@shared.quiet
 def predict(model: Path, file: Path, output: Path | None, device: str, **options: Any) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
     Prints a column, prediction, and more with --proba, --interval or --std. If FILE also has the target, the scores are
-    printed to standard error, as is a note if rows of it were trained on.
+    printed to standard error.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
     """
-    from thresher.estimators import hash_rows_of
-
     find_device(device)
     if output is not None:
         new_file(output, option="--output", force=options["force"], streams=True)
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=options["quiet"])
     with console.status(lambda: "Loading the model ..."):
         saved = load_model(model)
     saved.model.device = device
-    _check_options(saved, options)
-    how = take_reading(options)
+    _check_options(saved, options, console)
+    how = shared.take_reading(options)
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
-    count, seen, unseen = 0, 0, Counter[str]()
+    count, unseen = 0, Counter[str]()
     with notes(console), _opened(output) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        for X, targets in _read(saved, file, how):
+        for X, targets in _read(saved, file, how, console):
             chances = saved.classes is not None and (options["proba"] or targets is not None)
             answers = ask(
                 saved.model, X, task=saved.task, chances=chances, deviations=options["std"], quantiles=_ends(options)
@@ -92,26 +93,23 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
             if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(saved, answers, options))
-            seen += int(np.isin(hash_rows_of(saved.model, X), saved.seen).sum())
             unseen.update(saved.model.encoder_.unseen(X) if saved.model.encoder_ is not None else {})
             count += len(answers.predicted)
             if targets is not None:
                 found.append(answers)
                 wanted.append(targets)
     if output is not None:
-        click.echo(f"Written: {output}, {count:,} predictions.", err=True)
+        console.print(f"Written: {output}, {count:,} predictions.")
     if options["proba"] and "prediction" in map(say_label, saved.model.classes_.tolist()):
-        click.echo(f"A class is called 'prediction': columns of classes begin with {_CLASH!r}.", err=True)
+        console.print(f"A class is called 'prediction': columns of classes begin with {_CLASH!r}.")
     for name, strange in unseen.items():
         what = saved.model.encoder_.kinds_[name].strange
-        click.echo(f"Column {name!r}: {strange:,} of {count:,} rows have {what}.", err=True)
-    if seen:
-        click.echo(f"Note: {_say_seen(seen, count)}", err=True)
+        console.print(f"Column {name!r}: {strange:,} of {count:,} rows have {what}.")
     if wanted:
-        _tell_scores(saved, found, np.concatenate(wanted))
+        _tell_scores(saved, found, np.concatenate(wanted), console)
 
 
-def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
+def _check_options(saved: SavedModel, options: dict[str, Any], console: Console) -> None:
     classes = saved.task == "classification"
     if options["proba"] and not classes:
         raise InvalidInput("--proba is for classes; this model predicts numbers. Use --interval 0.9 for error bars.")
@@ -126,7 +124,8 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
             )
         if saved.model.ridge_ == 0:
             raise InvalidInput(
-                f"--{name} needs a model with a ridge; this one was trained with --ridge 0. Train without it."
+                f"--{name} needs a model with a ridge; this is a network that was trained to zero loss. Train without "
+                "--width."
             )
     learnt = getattr(saved.model, "quantile_fits_", None)
     if options["interval"] is not None and learnt is not None:
@@ -137,10 +136,9 @@ def _check_options(saved: SavedModel, options: dict[str, Any]) -> None:
                 f"{_ends(options)[1]:g}; this model has learnt those from {low:g} to {high:g}. Ask for a smaller share."
             )
     if options["std"] and saved.model.target_ == "log" and saved.model.loss_ == "squared":
-        click.echo(
+        console.print(
             "Note: the model has learnt logarithms, so errors are larger above a prediction than below it. "
-            "--interval 0.9 gives bounds.",
-            err=True,
+            "--interval 0.9 gives bounds."
         )
 
 
@@ -150,14 +148,14 @@ def _ends(options: dict[str, Any]) -> list[float]:
     return [] if share is None else [(1 - share) / 2, (1 + share) / 2]
 
 
-def _read(saved: SavedModel, file: Path, how: Reading) -> Iterator[tuple[Any, NDArray[Any] | None]]:
+def _read(saved: SavedModel, file: Path, how: Reading, console: Console) -> Iterator[tuple[Any, NDArray[Any] | None]]:
     """Yield rows as the model takes them, and their targets if the file has them; say what is to be said of them."""
     said: list[str] = []
     for rows in saved.read(file, how=how, size=_BLOCK):
         for note in rows.notes:
-            click.echo(note, err=True)
+            console.print(note)
         if rows.others and rows.others != said:
-            click.echo(f"Left out, since the model was not trained on them: {name_some(rows.others)}.", err=True)
+            console.print(f"Left out, since the model was not trained on them: {name_some(rows.others)}.")
             said = rows.others
         yield rows.X, rows.targets
 
@@ -181,19 +179,36 @@ def _cells(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> Iter
     """Yield the cells of each row of the output."""
     full = options["digits"] == "full"
     columns: list[NDArray[Any]] = [answers.predicted.reshape(len(answers.predicted), -1)]
-    decimals = [[None if full else digits_for(one) for one in row] for row in saved.errors(columns[0]).tolist()]
+    decimals = [[None if full else _digits_for(one) for one in row] for row in saved.errors(columns[0]).tolist()]
     if options["std"] and answers.deviations is not None:
         columns.append(answers.deviations.reshape(len(answers.deviations), -1))
     if answers.quantiles is not None:
         columns += [part.reshape(len(part), -1) for part in np.moveaxis(answers.quantiles, -1, 0)]
     chances = answers.chances if options["proba"] else None
     if chances is not None and not full:
-        chances = round_shares(chances, _PROBABILITY)
+        chances = _round_shares(chances, _PROBABILITY)
     for place, row in enumerate(np.concatenate(columns, axis=1).tolist()):
         cells = [_say(value, few) for value, few in zip(row, decimals[place] * len(columns), strict=True)]
         if chances is not None:
             cells += [_say(value, None if full else _PROBABILITY) for value in chances[place].tolist()]
         yield cells
+
+
+def _round_shares(shares: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Return shares (k, parts) rounded so that each row still adds up to 1: those cut most are rounded up.
+
+    Cost: O(k parts log parts).
+    """
+    scaled = shares / shares.sum(axis=1, keepdims=True) * 10**decimals
+    whole = np.floor(scaled)
+    left = np.rint(10**decimals - whole.sum(axis=1, keepdims=True))
+    order = np.argsort(whole - scaled, axis=1, kind="stable")
+    return np.asarray((whole + (np.argsort(order, axis=1) < left)) / 10**decimals)
+
+
+def _digits_for(error: float) -> int | None:
+    """Return the decimals that a number with this error deserves: one digit below that of the error; None for all."""
+    return max(1 - math.floor(math.log10(error)), 0) if 0 < error < math.inf else None
 
 
 def _say(value: Any, decimals: int | None) -> str:
@@ -202,15 +217,10 @@ def _say(value: Any, decimals: int | None) -> str:
     return f"{value:.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{value:.4g}"
 
 
-def _say_seen(seen: int, count: int) -> str:
-    which = "all rows" if seen == count else f"{seen:,} of {count:,} rows"
-    return f"{which} have the inputs of rows that the model was trained on; on new rows it is usually less good."
-
-
-def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -> None:
+def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any], console: Console) -> None:
     """Print how well the answers do to standard error."""
     if y.dtype.kind == "U" and (saved.task == "regression" or saved.model.classes_.dtype.kind not in "UO"):
-        click.echo(f"Column {saved.target!r} holds text, so predictions are not compared with it.", err=True)
+        console.print(f"Column {saved.target!r} holds text, so predictions are not compared with it.")
         return
     predicted = np.concatenate([one.predicted for one in found])
     known = y != "" if y.dtype.kind == "U" else ~np.isnan(y)
@@ -220,9 +230,9 @@ def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any]) -
     chances, classes = (np.concatenate(parts)[known], saved.model.classes_) if parts else (None, None)
     y = y[known]
     scores = score_all(predicted[known], y, task=saved.task, chances=chances, classes=classes)
-    click.echo(f"Compared with column {saved.target!r} of {len(y):,} rows: {say_scores(scores)}.", err=True)
+    console.print(f"Compared with column {saved.target!r} of {len(y):,} rows: {say_scores(scores)}.")
     if line := say_recall(scores):
-        click.echo(line, err=True)
+        console.print(line)
 
 
 @contextmanager

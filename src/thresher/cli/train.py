@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import join
 from typing import Any
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from thresher import InvalidInput, MemoryRefused, Status
-from thresher.checks import check_number, check_whole
-from thresher.cli.pieces.fit import Work
-from thresher.cli.pieces.options import (
-    AUTO,
-    COUNT,
-    LOSSES,
-    PARTS,
-    WIDTH,
-    reading_options,
-    take_reading,
-)
-from thresher.cli.pieces.places import forget_checkpoint, new_places, say_kept
-from thresher.devices import DEVICES, find_device
+from thresher.checks import check_number, check_whole, name_some, split_names
+from thresher.cli import options as shared
+from thresher.cli.live import Live, notes
+from thresher.cli.options import in_options
+from thresher.cli.places import check_run, new_file, new_folders
+from thresher.devices import find_device
 from thresher.loops import WATCH
 from thresher.output import Console, to_json
-from thresher.pages import find_jinja
-from thresher.runs import RUN_FILE, Recorder, Run, write_report
-from thresher.runs.making import Tested, make_run
-from thresher.runs.scores import say_scores
-from thresher.runs.splits import Places, TrainTest, choose_rows, fold, split
-from thresher.shards import SHARDS
-from thresher.tables import INPUT, Table, guess_task, read_table
+from thresher.report import Evaluation, save_run
+from thresher.report.evaluate import Tested, evaluation_of, test_model
+from thresher.report.page import find_jinja
+from thresher.report.saved import RUN_FILE
+from thresher.report.splits import Places, TrainTest, fold, split
+from thresher.report.words import say_recall, say_scores, say_threshold
+from thresher.tables import INPUT, Table, guess_task, read_table, say_label
 from thresher.tables.targets import as_labels, check_target, rows_with_target
-from thresher.training.options import STARTS
 
 __all__ = ["train"]
 
-_EXACT_ONLY = ("index", "solver", "start", "dtype", "certify", "audit", "resume")
 _TEST_SIZE = 0.2
+_PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
+_CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
+_BY = {"squared": "squares", "log": "log loss", "mixed": "squares and one by log loss, mixed"}
+_LOSS = "Probabilities are of a fit by {}: {}."
+_LOGARITHMS = "The targets are learnt as logarithms, which gives a lower error."
+_LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
 
 
 @click.command()
@@ -54,195 +56,52 @@ _TEST_SIZE = 0.2
     help="What to predict: numbers or classes; auto: by the values of the target.",
 )
 @click.option(
-    "--width",
-    type=WIDTH,
-    help="Neurons, such as 1e6 or 2^20; inf is the limit; default: 2^17 with --ridge 0, else chosen.",
-)
-@click.option("--shift", type=AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires.")
-@click.option("--ridge", type=AUTO, default="auto", show_default=True, help="Penalty; 0 trains to zero loss.")
-@click.option("--bias", type=AUTO, default="auto", show_default=True, help="Size of one more coordinate of rows.")
-@click.option("--parts", type=click.Choice(PARTS), default="auto", show_default=True, help="What neurons see.")
-@click.option(
     "--loss",
-    type=click.Choice(LOSSES),
+    type=click.Choice(shared.LOSSES),
     help="Of numbers: huber where some are absurd, poisson for counts, quantile for bounds; auto; default: squared.",
 )
-@click.option("--index", type=click.Choice(list(SHARDS)), help="With --ridge 0: how to find firing neurons.")
+@click.option("--parts", type=click.Choice(shared.PARTS), default="auto", show_default=True, help="What neurons see.")
+@click.option("--width", type=shared.COUNT, help="Train a network of so many neurons, such as 2^20, to zero loss.")
 @click.option(
-    "--solver",
-    type=click.Choice(["auto", "cholesky", "cg", "sketched", "pivots"]),
-    help="With --ridge 0: linear solver.",
+    "--shift", type=shared.AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires."
 )
-@click.option("--start", type=click.Choice(STARTS), help="With --ridge 0: where start weights come from.")
-@click.option(
-    "--device",
-    type=click.Choice(DEVICES),
-    default="cpu",
-    show_default=True,
-    help="What computes: the processor, or a GPU.",
-)
-@click.option("--tol", type=float, help="Stop at this share of the first error; default: 1e-6, or 2e-2 with a ridge.")
-@click.option(
-    "--dtype", type=click.Choice(["float32", "float64"]), help="With --ridge 0: working precision; default: float32."
-)
-@click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of start weights and choice of rows.")
-@click.option("--rows", type=COUNT, help="Use so many random rows of the file; default: all.")
+@shared.device
+@click.option("--seed", type=shared.COUNT, default=0, show_default=True, help="Of start weights and choice of rows.")
 @click.option("--test-size", type=float, help="Share of rows kept for testing; default: 0.2, or none with --cv.")
-@click.option("--cv", type=COUNT, metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
-@click.option("--refit/--no-refit", default=True, help="Fit to all rows again before saving; default: yes.")
-@reading_options("found")
+@click.option("--cv", type=shared.COUNT, metavar="FOLDS", help="Test by cross-validation, such as --cv 5.")
+@shared.reading_options("found")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Take a column as names; may be repeated.")
-@click.option("--certify", is_flag=True, help="With --ridge 0: check the paper's statements after every iteration.")
-@click.option("--audit", is_flag=True, help="With --ridge 0: compare with a full scan after every iteration.")
-@click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the run and its model.")
+@click.option("--save", type=click.Path(path_type=Path), metavar="RUN", help="Folder for the model and its run.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="PAGE", help="HTML report to write.")
-@click.option("--force", is_flag=True, help="Replace a run or a report that is there already.")
-@click.option("--resume", is_flag=True, help="Go on with the interrupted run in --save, or start if there is none.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, and nothing else.")
-@click.option("--quiet", is_flag=True, help="Print only the last line.")
+@shared.force
+@shared.json
+@shared.quiet
 def train(file: Path, **options: Any) -> None:
-    """Train a network on a table: a CSV or Parquet file.
+    """Train on a table, a CSV or Parquet file, test on rows that were kept for it, and save what predicts new rows.
 
-    With a ridge (the default, chosen by leave-one-out) this fits an estimator, for prediction: a part of the rows is
-    kept for testing, then the model is fitted again to all rows and saved. It is the limit of infinite width, unless
-    networks are measurably better on rows left out, or --width asks for them. With --ridge 0 it trains exactly, to zero
-    loss, with certificates, and reports every look (pre-activation computed) and flip.
+    This fits the limit of infinite width, with a ridge chosen by leave-one-out: a part of the rows is kept for testing,
+    then the model is fitted again to all rows and saved. With --width a network is trained exactly, to zero loss, with
+    certificates, and every look (pre-activation computed) and flip is told.
 
     Example: thresher train houses.csv --target price --save runs/houses --report houses.html
     """
     console = Console(quiet=options["as_json"] or options["quiet"])
     WATCH.quiet = console.quiet
     _check_options(options)
-    before = options["save"] is not None and (options["save"] / RUN_FILE).exists()
-    with new_places(options["save"], options["report"], force=options["force"], resume=options["resume"]):
+    save, page = options["save"], options["report"]
+    before = save is not None and (save / RUN_FILE).exists()
+    with new_folders((save, "--save"), (page and page.parent, "--report")):
         try:
-            states = _train(file, options, console)
+            found = _train(file, options, console)
         except MemoryRefused as error:
-            raise MemoryRefused(f"{error}{_fewer(error.rows)}") from None
+            raise MemoryRefused(f"{error}{' Give a file with fewer rows.' if error.rows else ''}") from None
         except KeyboardInterrupt:
-            click.echo(say_kept(options["save"], options["report"], before=before), err=True)
+            click.echo(_say_kept(save, page, before=before), err=True)
             raise
-    if options["ridge"] == 0 and states != {Status.CONVERGED}:
+    states = {one.status for one in found.trainings}
+    if found.exact and states != {Status.CONVERGED}:
         sys.exit(130 if Status.INTERRUPTED in states else 1)
-
-
-def _train(file: Path, options: dict[str, Any], console: Console) -> set[Status]:
-    """Do it all; return how the trainings ended."""
-    from thresher.estimators import Sizes, hash_rows_of
-
-    began, typed = time.perf_counter(), click.get_current_context().obj
-    given = {name: options[name] for name in ("target", "drop", "categorical")}
-    table = read_table(file, how=take_reading(options), **given, most=Sizes().exact, missing=True)
-    known = rows_with_target(table.targets, table.target)
-    task = _say_task(table, known, options, file, console)
-    table = table if task == "regression" else table._replace(targets=as_labels(table.targets))
-    work = Work(table, task, options, console, {"reading": time.perf_counter() - began})
-    places = _choose(work, known)
-    tested, model, recorder, trained = _test(work, places)
-    whole = len(trained) == len(places)
-    if options["save"] is not None and options["refit"] and not whole and not work.exact:
-        console.print(
-            f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better."
-        )
-        with work.timed("fitting again"):
-            work.fit_again(model, places)
-            trained = places
-    run = make_run(
-        model,
-        tested,
-        task=task,
-        target=table.target,
-        columns=table.columns,
-        rows=len(trained),
-        file=file,
-        refit=not whole and len(trained) == len(places),
-        recorder=recorder,
-        seconds=work.seconds,
-        seen=hash_rows_of(model, rows := work.rows(trained)[0]),
-        like=rows,
-        command=join(["thresher", *typed]) if typed else "",
-    )
-    _tell_end(run, _write(run, model, options), work)
-    return {one.status for one in run.trainings}
-
-
-def _write(run: Run, model: Any, options: dict[str, Any]) -> dict[str, str]:
-    """Write the requested files; return their paths."""
-    written = {}
-    if (folder := options["save"]) is not None:
-        written["run"] = str(run.save(folder, model))
-        if all(one.status != Status.INTERRUPTED for one in run.trainings):
-            forget_checkpoint(folder)
-    if options["report"] is not None:
-        written["report"] = str(write_report(run, options["report"], folder=folder))
-    return written
-
-
-def _tell_end(run: Run, written: dict[str, str], work: Work) -> None:
-    """Print the end: one line if quiet, one object as JSON."""
-    test, seconds = run.test, sum(run.seconds.values())
-    if work.options["as_json"]:
-        told = {
-            "what": run.what,
-            "status": [one.status.value for one in run.trainings],
-            "iterations": [len(one.history) - 1 for one in run.trainings],
-            "residual": [one.history[-1].residual for one in run.trainings],
-            "test": test._asdict() if test else None,
-            "scores": run.scores,
-            "folds": run.folds,
-            "network": run.network,
-            "data": run.data,
-            "seconds": round(seconds, 3),
-            "written": written,
-        }
-        click.echo(to_json(told))
-        return
-    for what, place in written.items():
-        work.console.print(f"Written, {what}: {place}")
-    states = sorted({one.status.value for one in run.trainings if work.exact})
-    line = f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s."
-    click.echo(line + (f" {run.summary()}" if test is not None else ""))
-
-
-def _test(work: Work, places: Places) -> tuple[Tested | None, Any, Recorder | None, Places]:
-    """Return the scores, the model, what recorded its training if that was exact, and the rows it was trained on."""
-    options, classes = work.options, work.task == "classification"
-    targets, given = work.table.targets[places], {"seed": options["seed"], "classes": classes}
-    tested = recorder = None
-    if options["cv"] is not None:
-        folds = [TrainTest(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
-        with work.timed("cross-validation"):
-            model, tested = work.cross_validate(folds)
-        trained = folds[-1].train
-        if not work.exact:
-            work.say_classes(tested)
-            return tested, model, None, trained
-    share = 0.0 if options["cv"] is not None else options["test_size"]
-    if share is None:
-        share = _TEST_SIZE if len(places) > 2 else 0.0
-    local = split(targets, share, **given)
-    parts = TrainTest(places[local.train], places[local.test])
-    if not len(parts.test) and options["cv"] is None and options["test_size"] != 0:
-        work.console.print("No row is tested on: there are two rows, or one of each class.")
-    with work.timed("fitting"):
-        if work.exact:
-            model, recorder = work.fit_exactly(parts.train)
-        else:
-            work.console.print(
-                f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training."
-            )
-            model = work.fit(parts.train)
-    if options["loss"] == "auto" and model.loss_ != "squared":
-        work.console.print(f"Learnt with loss {model.loss_}, which rows left out prefer to squares.")
-    if work.task == "regression" and model.target_ == "log" and model.loss_ == "squared":
-        work.console.print("The targets are learnt as logarithms, which gives a lower error.")
-    if len(parts.test):
-        with work.timed("testing"):
-            tested = work.test(model, parts, evaluate=True)
-        work.console.print(f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
-        work.say_classes(tested)
-    return tested, model, recorder, parts.train
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -250,27 +109,66 @@ def _check_options(options: dict[str, Any]) -> None:
     if options["test_size"] is not None and not 0 <= check_number(options["test_size"], "--test-size") < 1:
         raise InvalidInput(f"--test-size must be at least 0 and below 1; got {options['test_size']:g}. Try 0.2.")
     check_whole(options["seed"], "--seed", least=0)
+    if options["shift"] != "auto":
+        check_number(options["shift"], "--shift", least=0.0)
+    if options["cv"] is not None:
+        check_whole(options["cv"], "--cv", least=2)
+        if options["test_size"] is not None:
+            raise InvalidInput("--cv tests on all rows in turn, --test-size on some of them; give only one.")
+    if options["width"] is not None:
+        for name, usual in (("loss", None), ("parts", "auto")):
+            if options[name] != usual:
+                raise InvalidInput(
+                    f"--{name} is for the limit of infinite width, and --width trains a network. Leave one of them out."
+                )
     find_device(options["device"])
     if options["report"] is not None:
         find_jinja()
-    for name in ("shift", "ridge", "bias"):
-        if options[name] != "auto":
-            check_number(options[name], f"--{name}", least=0.0)
-    if options["tol"] is not None:
-        check_number(options["tol"], "--tol", above=0.0)
-    for name in ("rows", "cv"):
-        if options[name] is not None:
-            check_whole(options[name], f"--{name}", least=2)
-    if options["cv"] is not None and options["test_size"] is not None:
-        raise InvalidInput("--cv tests on all rows in turn, --test-size on some of them; give only one.")
-    if options["cv"] is not None and not options["refit"]:
-        raise InvalidInput("--cv fits one model for each fold and keeps none of them. Leave --no-refit out.")
-    if options["ridge"] == 0 and options["width"] == math.inf:
-        raise InvalidInput("--ridge 0 trains a network. Give --width a number, or leave --ridge 0 out.")
-    if options["ridge"] != 0:
-        for name in _EXACT_ONLY:
-            if options[name]:
-                raise InvalidInput(f"--{name} is only for exact training. Add --ridge 0, or leave it out.")
+        new_file(options["report"], option="--report", force=options["force"])
+    if options["save"] is not None:
+        check_run(options["save"], force=options["force"])
+
+
+def _train(file: Path, options: dict[str, Any], console: Console) -> Evaluation:
+    """Do it all; return how the saved model was made, and how well it does."""
+    from thresher.estimators import Sizes
+
+    began, typed = time.perf_counter(), click.get_current_context().obj
+    given = {name: options[name] for name in ("target", "drop", "categorical")}
+    table = read_table(file, how=shared.take_reading(options), **given, most=Sizes().exact, missing=True)
+    places = rows_with_target(table.targets, table.target)
+    task = _say_task(table, places, options, file, console)
+    table = table if task == "regression" else table._replace(targets=as_labels(table.targets))
+    work = _Work(table, task, options, console, {"reading": time.perf_counter() - began})
+    model, tested, trained = work.fit_and_test(places)
+    whole = len(trained) == len(places)
+    again = options["save"] is not None and not whole and options["width"] is None
+    if again:
+        console.print(
+            f"Fitting again, to all {len(places):,} rows: that model is saved, and should be a little better."
+        )
+        with work.timed("fitting again"):
+            work.fit_again(model, places)
+            trained = places
+    found = evaluation_of(
+        model,
+        tested,
+        task=task,
+        target=table.target,
+        columns=table.columns,
+        rows=len(trained),
+        file=file,
+        refit=again,
+        seconds=work.seconds,
+        command=join(["thresher", *typed]) if typed else "",
+    )
+    written = {}
+    if options["save"] is not None:
+        written["run"] = str(save_run(options["save"], model, found))
+    if options["report"] is not None:
+        written["report"] = str(found.report(options["report"]))
+    _say_end(found, written, options, console)
+    return found
 
 
 def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, console: Console) -> str:
@@ -280,6 +178,8 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     if options["loss"] and options["task"] == "auto" and targets.dtype.kind in "iuf":
         task, why = "regression", f"as --loss {options['loss']} says"
     check_target(table.target, targets, task)
+    if options["loss"] and task == "classification":
+        raise InvalidInput(f"--loss {options['loss']} is for numbers; {table.target} holds classes. Leave it out.")
     n, d = table.inputs.shape
     console.print(
         f"Read {'standard input' if file == INPUT else file}: {n:,} rows, {d} columns, target {table.target!r}.",
@@ -291,20 +191,209 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     return task
 
 
-def _choose(work: Work, known: Places) -> Places:
-    """Return the places of the rows to use, some of those whose target is known."""
-    targets, wanted = work.table.targets[known], work.options["rows"]
-    places = known[choose_rows(targets, wanted, seed=work.options["seed"], classes=work.task == "classification")]
-    if wanted is not None and len(places) < len(targets):
-        work.console.print(f"Using {len(places):,} of {len(targets):,} rows, chosen at random.")
-    elif wanted is not None and wanted > len(targets):
-        work.console.print(f"--rows {wanted:,} is more than the file has; using all {len(targets):,}.")
-    return places
+def _say_end(found: Evaluation, written: dict[str, str], options: dict[str, Any], console: Console) -> None:
+    """Print the end: one line if quiet, one object as JSON."""
+    seconds = sum(found.seconds.values())
+    if options["as_json"]:
+        told = {
+            "what": found.what,
+            "status": [one.status for one in found.trainings],
+            "iterations": [len(one.history) - 1 for one in found.trainings],
+            "residual": [one.history[-1].residual for one in found.trainings],
+            "test": found.test._asdict() if found.test else None,
+            "scores": found.scores,
+            "folds": found.folds,
+            "network": found.network,
+            "data": found.data,
+            "seconds": round(seconds, 3),
+            "written": written,
+        }
+        click.echo(to_json(told))
+        return
+    for what, place in written.items():
+        console.print(f"Written, {what}: {place}")
+    states = sorted({one.status for one in found.trainings if found.exact})
+    click.echo(f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s. {found.summary()}".rstrip())
 
 
-def _fewer(rows: int | None) -> str:
-    """Return the advice to use fewer rows, a round number of them."""
-    if rows is None or rows < 2:
-        return ""
-    unit = 10 ** max(len(str(rows)) - 2, 0)
-    return f" Use --rows {rows // unit * unit} to train on a random part of the file."
+def _say_kept(save: Path | None, page: Path | None, *, before: bool) -> str:
+    """Return what an interrupted command has left behind; ``before``: a run was there already."""
+    if save is not None and (save / RUN_FILE).is_file() and not before:
+        more = "" if page is None or page.exists() else f" Its report is not: thresher report {save} --output {page}"
+        return f"The run is written: {save}.{more}"
+    return "Nothing was kept of this run. Start it again with the same command."
+
+
+@dataclass
+class _Work:
+    """A table, what is to be learnt of it, and where the time goes."""
+
+    table: Table
+    task: str
+    options: dict[str, Any]
+    console: Console
+    seconds: dict[str, float] = field(default_factory=dict)
+    said: set[str] = field(default_factory=set)  # notes, and lines about columns
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Count the time of a part of the work. All times that are shown come from here."""
+        began = time.perf_counter()
+        yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
+
+    def fit_and_test(self, places: Places) -> tuple[Any, Tested | None, Places]:
+        """Return a model of the rows at places, how well it does on those kept apart, and the rows it was fitted to."""
+        options, console = self.options, self.console
+        targets = self.table.targets[places]
+        given: dict[str, Any] = {"seed": options["seed"], "classes": self.task == "classification"}
+        tested = None
+        if options["cv"] is not None:
+            folds = [TrainTest(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
+            with self.timed("cross-validation"):
+                model, tested = self.cross_validate(folds)
+            self.say_classes(tested)
+            if options["width"] is None:
+                return model, tested, folds[-1].train
+            parts = TrainTest(places, places[:0])
+        else:
+            share = options["test_size"]
+            share = share if share is not None else _TEST_SIZE if len(places) > 2 else 0.0
+            parts = TrainTest(*(places[one] for one in split(targets, share, **given)))
+            if not len(parts.test) and options["test_size"] != 0:
+                console.print("No row is tested on: there are two rows, or one of each class.")
+        with self.timed("fitting"):
+            if options["width"] is None:
+                console.print(f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training.")
+            model = self.fit(parts.train)
+        if len(parts.test):
+            with self.timed("testing"):
+                tested = self.test(model, parts, by_row=True)
+            console.print(f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
+            self.say_classes(tested)
+        return model, tested, parts.train
+
+    def fit(self, places: Places, *, quiet: bool = False) -> Any:
+        """Return an estimator that was fitted to some rows; a network, if its width was given."""
+        model, (X, y) = self._estimator(), self.table.rows(places)
+        if self.options["width"] is not None and not quiet:
+            self._train_network(model, X, y)
+        else:
+            model.set_params(verbose=0 if quiet or self.console.quiet else 1)
+            with notes(self.console, drop=quiet, said=self.said):
+                model.fit(X, y)
+        if not quiet:
+            self._say_choices(model)
+        return model
+
+    def fit_again(self, model: Any, places: Places) -> None:
+        """Fit an estimator to other rows, with what it has chosen for some."""
+        model.set_params(verbose=0 if self.console.quiet else 1)
+        with notes(self.console, said=self.said):
+            model.refit(*self.table.rows(places))
+        self._say_choices(model)
+
+    def test(self, model: Any, parts: TrainTest, *, by_row: bool) -> Tested:
+        """Return how well a model does on rows that it was not fitted to; what a report shows of it, if ``by_row``."""
+        X, y = self.table.rows(parts.test)
+        by_row = bool(by_row and (self.options["save"] or self.options["report"]))
+        under_way = "Predicting the rows of the test ..."
+
+        def tell(done: int, total: int) -> None:
+            nonlocal under_way
+            under_way = f"Looking at which columns matter: {done} of {total} ..."
+
+        with notes(self.console, drop=True), self.console.status(lambda: under_way):
+            return test_model(
+                model,
+                X,
+                y,
+                task=self.task,
+                known=self.table.targets[parts.train],
+                target=self.table.target,
+                numbers=parts.test + 1,
+                by_row=by_row,
+                fitted=self.table.rows(parts.train) if by_row else None,
+                progress=tell,
+            )
+
+    def cross_validate(self, folds: list[TrainTest]) -> tuple[Any, Tested]:
+        """Return the model of the last fold, and the mean scores of all folds with their standard errors."""
+        found: list[Tested] = []
+        model = None
+        for place, parts in enumerate(folds, start=1):
+            model = self.fit(parts.train, quiet=True)
+            found.append(self.test(model, parts, by_row=place == len(folds)))
+            self.console.print(f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
+        return model, Tested.averaged(found)
+
+    def say_classes(self, tested: Tested) -> None:
+        """Print the recall of each class, and advice on thresholds where a class is rare, if there are classes."""
+        for line in filter(None, (say_recall(tested.scores), say_threshold(tested.scores))):
+            self.console.print(line)
+
+    def _estimator(self) -> Any:
+        from thresher.estimators import ThresherClassifier, ThresherRegressor
+
+        kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
+        options = self.options
+        given = {name: options[name] for name in ("shift", "parts", "device")}
+        given |= {name: options[name] for name in ("width", "loss") if options[name] is not None}
+        given |= {"ridge": 0} if options["width"] is not None else {}
+        if options["categorical"]:
+            given["categorical_features"] = split_names(options["categorical"], self.table.columns)
+        return kind(**given, random_state=options["seed"])
+
+    def _train_network(self, model: Any, X: Any, y: NDArray[Any]) -> None:
+        """Fit a model to zero loss, and show how that goes."""
+        from sklearn.exceptions import ConvergenceWarning
+
+        console, names = self.console, _output_names(self.task, y)
+        outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
+        console.print(f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
+        with (
+            notes(console, said=self.said),
+            warnings.catch_warnings(),
+            Live(console, model.width, inputs=len(y), names=names) as live,
+        ):
+            warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
+            model.set_params(callbacks=[live]).fit(X, y)
+        model.set_params(callbacks=None)
+        console.print(model.results_[0].solver)
+        for result in model.results_:
+            if result.status != Status.CONVERGED:
+                console.print(f"{result.status.value.capitalize()}: {in_options(result.message)}")
+                break
+
+    def _say_choices(self, model: Any) -> None:
+        """Say, once, what was done to columns, and what was chosen."""
+        lines = {line: line for line in (() if model.encoder_ is None else model.encoder_.summary())}
+        for once, line in (lines | dict(_choices_of(model))).items():
+            if once not in self.said:
+                self.console.print(line)
+            self.said.add(once)
+
+
+def _choices_of(model: Any) -> Iterator[tuple[str, str]]:
+    """Yield what was chosen, each with what makes it the same when it is said of another fit."""
+    for what, said in (("number and category", "numbers and categories"), ("category", "categories")):
+        if found := [str(name) for name, now in model.categories_.items() if now == what]:
+            yield (line := _CATEGORIES.format(said, name_some(found))), line
+    if model.parts == "auto" and model.parts_.whole < 1:
+        yield (line := _PARTS.format(model.parts_.words)), line
+    if getattr(model, "loss_errors_", None):
+        yield _LOSS, _LOSS.format(_BY[model.loss_], model.loss_reason_)
+    if model.width == "auto" and not model.results_:
+        yield _LIMIT, _LIMIT.format(model.width_reason_)
+    if getattr(model, "loss", None) == "auto" and model.loss_ != "squared":
+        yield (line := f"Learnt with loss {model.loss_}, which rows left out prefer to squares."), line
+    if getattr(model, "target_", None) == "log" and model.loss_ == "squared":
+        yield _LOGARITHMS, _LOGARITHMS
+
+
+def _output_names(task: str, y: NDArray[Any]) -> list[str]:
+    """Return what the outputs are called: of numbers one, of two classes the second, or all classes."""
+    if task == "regression":
+        return ["output"]
+    classes = np.unique(y).tolist()
+    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]

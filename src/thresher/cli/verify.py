@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from thresher.cli.bench import from_clone
-from thresher.cli.pieces.options import COUNT, COUNTS
-from thresher.cli.pieces.places import new_file
+from thresher.cli.options import COUNT, COUNTS
+from thresher.cli.places import new_file
 from thresher.datasets import random_problem
 from thresher.figures import NO_FIGURES
 from thresher.output import make_folder
-from thresher.pages import find_jinja
+from thresher.report.page import find_jinja
 from thresher.tables import read_table, split_table
 
 __all__ = ["verify"]

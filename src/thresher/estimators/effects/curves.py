@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thresher.estimators.effects.calendar import calendar
 from thresher.estimators.effects.values import column_names, pair_names
-from thresher.figures import calendar, scale_of
+from thresher.figures import scale_of
 from thresher.tables.kinds import Dates, Levels, Numbers, OneHot, time_parts
 from thresher.theory.parts import APART
 
