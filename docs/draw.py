@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from draw_hadamard import draw_butterfly, draw_rotations, multiply
-from thresher.runs import read_run
-from thresher.runs.report.effect_pictures import effect_pictures
-from thresher.runs.report.model_pictures import model_pictures
-from thresher.runs.report.training_pictures import FIGURES
 
 from thresher import History, Problem, train
 from thresher.cli import commands
 from thresher.datasets import digits, random_problem
 from thresher.figures import BLUE, GREEN, INK, ORANGE, PAPER, PINK, SKY, Drawn, Picture, draw, figure_style, follow
+from thresher.report import read_run
+from thresher.report.pictures import TRAINING, Course, model_pictures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -254,24 +252,25 @@ def code_of(page: str, kind: str) -> list[str]:
 
 
 def draw_digits() -> list[Drawn]:
-    """Run the tutorial of digits, and draw two figures of its report."""
+    """Run the tutorial of digits, and draw two figures of its training."""
     names: dict[str, Any] = {}
     for block in code_of("tutorial_digits", "python"):
         exec(block, names)
-    return draw({f"digits_{name}": FIGURES[name] for name in ("loss", "looks")}, names["run"], background=PAPER)
+    result, problem = names["result"], names["problem"]
+    course = Course([result.history], ["output"], result.network.width * problem.size, exact=True)
+    return draw({f"digits_{name}": TRAINING[name] for name in ("loss", "looks")}, course, background=PAPER)
 
 
 def draw_report() -> list[Drawn]:
-    """Make the table of the tutorial, train on it, and draw three figures of the report."""
+    """Make the table of the tutorial, train on it, and draw two figures of the report."""
     table, given = (code_of("tutorial_table", kind)[0] for kind in ("python", "sh"))
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         exec(table, {})
         commands.main(given.split()[1:], standalone_mode=False, obj=[])
-        found = read_run(Path("runs/houses")).evaluation
+        found = read_run(Path("runs/houses")).details
     assert found is not None
     pictures = model_pictures(found)
-    area = next(one for one in effect_pictures(found).values() if one.caption.startswith("area:"))
-    chosen = {"report_actual": pictures["actual"], "report_coverage": pictures["coverage"], "report_effect": area}
+    chosen = {"report_actual": pictures["actual"], "report_coverage": pictures["coverage"]}
     return draw(chosen, found, background=PAPER)
 
 

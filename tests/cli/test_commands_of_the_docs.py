@@ -25,8 +25,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FROM_TOP_TO_BOTTOM = ["example_churn", "example_counts", "tutorial_table"]  # these are run by tests/test_docs.py
 FAST = {  # options that make a command small; the last one counts
-    "train": ["--width", "2^8", "--shift", "1", "--bias", "1"],
-    "train exactly": ["--width", "2^12"],
+    "train": ["--shift", "1"],
+    "train a network": ["--width", "2^12"],
     "verify": ["--widths", "8,16,32", "--rows", "6"],
     "demo": ["--width", "2^10", "--rows", "50"],
     "audit": ["--inputs", "10", "--width", "2^8"],
@@ -37,7 +37,6 @@ STANDS_FOR = {
     "COLUMN": "price",
     "MODEL": "made/exact",
     "RUN": "made/exact",
-    "[RUN]": "",
     "NEW": "table.csv",
 }
 
@@ -71,7 +70,6 @@ def place(tmp_path_factory):
     houses = make("mixed", folder)
     rows = list(csv.reader(houses.path.read_text().splitlines()))[:9]
     (folder / "new.csv").write_text("".join(",".join(row[:-1]) + "\n" for row in rows))
-    (folder / "june.csv").write_text((folder / "new.csv").read_text())
     X = rng.normal(size=(40, 10))
     y = X[:, 0] - 2 * X[:, 1]
     names = ",".join("abcdefghij")
@@ -90,9 +88,9 @@ def place(tmp_path_factory):
         parquet.write_table(pyarrow.table(columns), folder / "measurements.parquet")
     except ModuleNotFoundError:
         pass
-    given = ["train", str(folder / "table.csv"), "--ridge", "0", "--width", "2^12", "--quiet"]
+    given = ["train", str(folder / "table.csv"), "--width", "2^12", "--quiet"]
     commands.main([*given, "--save", str(folder / "made" / "exact")], standalone_mode=False, obj=[])
-    given = ["train", str(folder / "table.csv"), "--width", "inf", "--shift", "1", "--bias", "1", "--quiet"]
+    given = ["train", str(folder / "table.csv"), "--shift", "1", "--parts", "all", "--quiet"]
     commands.main([*given, "--save", str(folder / "made" / "limit")], standalone_mode=False, obj=[])
     return folder
 
@@ -101,10 +99,8 @@ def small(line):
     """The arguments of a command, of a size that takes a second, and with names in place of what stands for them."""
     words = [STANDS_FOR.get(word, word) for word in shlex.split(line)[1:]]
     words = [word for word in words if word]
-    kind = "train exactly" if words[0] == "train" and "--ridge 0" in line else words[0]
+    kind = "train a network" if words[0] == "train" and "--width" in line else words[0]
     more = FAST.get(kind, []) if not {"--billion"} & set(words) else []
-    if words[0] == "audit" and len(words) > 1:
-        more = []
     return [*words, *more]
 
 

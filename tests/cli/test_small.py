@@ -11,7 +11,6 @@ from verification import ladder
 
 from thresher import SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
-from thresher.export import predict_arrays
 from thresher.report import read_run
 
 

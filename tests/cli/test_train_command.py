@@ -150,7 +150,7 @@ class TestTrain:
         else:
             mark = ";" if kind == "semicolons" else ","
             table.write_text("\n".join(mark.join(map(repr, row)) for row in np.column_stack([X, y]).tolist()))
-        code, out, err = run(capsys, "train", str(table), *more, "--width", "2^12", "--quiet")
+        code, out, err = run(capsys, "train", str(table), "--width", "2^12", "--quiet")
         assert code == 0, err
         assert "RMSE" in out
 
