@@ -90,8 +90,6 @@ def place(tmp_path_factory):
         pass
     given = ["train", str(folder / "table.csv"), "--width", "2^12", "--quiet"]
     commands.main([*given, "--save", str(folder / "made" / "exact")], standalone_mode=False, obj=[])
-    given = ["train", str(folder / "table.csv"), "--shift", "1", "--parts", "all", "--quiet"]
-    commands.main([*given, "--save", str(folder / "made" / "limit")], standalone_mode=False, obj=[])
     return folder
 
 

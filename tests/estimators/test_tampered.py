@@ -188,7 +188,7 @@ RUNS = {
     "no details": (lambda m: m.update(details=None), "its test is not whole"),
     "a width that is text": (lambda m: m["network"].update(width="x"), "width is 'x'"),
     "no neurons": (lambda m: m["network"].update(width=0), "its sizes are not valid"),
-    "no network": (lambda m: m["network"].clear(), "cannot be understood: 'width'"),
+    "no network": (lambda m: m["network"].clear(), "cannot be understood: it lacks 'width'"),
     "an empty history": (lambda m: m["trainings"][0].update(history=[]), "its history is empty"),
     "a name that is none": (lambda m: m["trainings"][0].update(name=3), "name is '3'"),
     "no task": (lambda m: m.pop("task"), "task"),

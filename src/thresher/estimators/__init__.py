@@ -6,7 +6,6 @@ from thresher.errors import FarOutside, TooNarrow
 from thresher.estimators.classifier import ThresherClassifier
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.lift import SphereLift
-from thresher.estimators.data.rows import hash_rows_of
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.effects.values import Effects, Explanation
 from thresher.estimators.files.model_files import load_model
@@ -26,6 +25,5 @@ __all__ = [
     "ThresherClassifier",
     "ThresherRegressor",
     "TooNarrow",
-    "hash_rows_of",
     "load_model",
 ]

@@ -230,7 +230,8 @@ def read_run(folder: Path) -> Evaluation:
             raise ValueError("its checksum does not fit")
         found = Evaluation.from_json(told["evaluation"])
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise InvalidInput(f"{folder / RUN_FILE} cannot be understood: {str(error)[:200]}. {_REMEDY}") from None
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)[:200]
+        raise InvalidInput(f"{folder / RUN_FILE} cannot be understood: {why}. {_REMEDY}") from None
     model = header_of(folder / MODEL_FILE).get("checksum")
     if model is not None and model != told.get("model"):
         raise InvalidInput(

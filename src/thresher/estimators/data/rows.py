@@ -13,14 +13,12 @@ from sklearn.utils.validation import validate_data
 from thresher.checks import name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
-from thresher.estimators.data.streams import hash_rows
 from thresher.memory import require
 from thresher.tables.frame import Frame, column_of, in_memory, is_frame, is_plain
 from thresher.tables.kinds import numbers_of, say_strange
-from thresher.tables.rows_on_disk import BLOCK, Part, on_disk
 from thresher.tables.targets import read_targets
 
-__all__ = ["hash_rows_of", "names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
+__all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
 
@@ -107,15 +105,6 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
             "put in its place. Fill it in, or fit on rows of which some have missing values."
         )
     return rows
-
-
-def hash_rows_of(estimator: Any, X: Any) -> NDArray[np.uint64]:
-    """Return a number of 64 bits for each row of a table or a file: the same for rows that cannot be told apart.
-
-    The fitted estimator makes numbers of the rows. Cost: O(nd).
-    """
-    blocks = Part(X).blocks(BLOCK) if on_disk(X) else [new_rows(estimator, X)]
-    return np.concatenate([hash_rows(block) for block in blocks])
 
 
 def _is_plain(X: Any) -> bool:
