@@ -16,9 +16,7 @@ from thresher.report import read_run
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Nothing is compiled ahead, and the parts of a verification are as small as its widths."""
-    for command in ("demo", "train"):
-        monkeypatch.setattr(import_module(f"thresher.cli.{command}"), "compile_training", lambda **_: None)
+    """The parts of a verification are as small as its widths."""
     for name, size in {"_FEW": 2, "_SMALL": 3, "_FEW_WIDTH": 16, "_SMALL_WIDTH": 32, "_LIMIT_SEEDS": 1}.items():
         monkeypatch.setattr(ladder, name, size)
     for name, size in {"_INPUTS": 3, "_DIMENSION": 2}.items():

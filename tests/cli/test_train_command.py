@@ -231,7 +231,6 @@ class TestRun:
         ("moment", "kept"),
         [
             ("thresher.cli.train.read_table", "Nothing was kept of this run"),
-            ("thresher.cli.train.compile_training", "Nothing was kept of this run"),
             ("thresher.cli.train.test_model", "Nothing was kept of this run"),
             ("thresher.cli.train.save_run", "Nothing was kept of this run"),
             ("thresher.report.evaluation.render_page", "Its report is not: thresher report"),
@@ -245,7 +244,6 @@ class TestRun:
         arguments = ["train", str(table), "--width", "2^10", "--save", str(folder)]
         arguments += ["--report", str(tmp_path / "page.html")]
         with monkeypatch.context() as patch:
-            patch.setattr("thresher.cli.train.compile_training", lambda **_: None)
             module, _, name = moment.rpartition(".")
             patch.setattr(import_module(module), name, interrupt)
             code, _, err = run(capsys, *arguments)

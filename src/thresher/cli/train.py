@@ -287,10 +287,10 @@ class _Work:
         return model
 
     def fit_again(self, model: Any, places: Places) -> None:
-        """Fit an estimator to other rows, with what it has chosen for some."""
+        """Fit an estimator to other rows."""
         model.set_params(verbose=0 if self.console.quiet else 1)
         with notes(self.console, said=self.said):
-            model.refit(*self.table.rows(places))
+            model.fit(*self.table.rows(places))
         self._say_choices(model)
 
     def test(self, model: Any, parts: TrainTest, *, by_row: bool) -> Tested:
