@@ -28,15 +28,15 @@ def let_sizes_be(monkeypatch, **sizes):
 
 class TestTrain:
     def test_tells_what_it_does(self, capsys, tmp_path):
-        table = write_csv(tmp_path / "table.csv", text=True, rows=200)
+        table = write_csv(tmp_path / "table.csv", text=True)
         code, out, _ = run(capsys, "train", str(table), "--width", "2^12")
         assert code == 0
-        assert f"Read {table}: 200 rows, 13 columns, target 'y'." in out
+        assert f"Read {table}: 60 rows, 13 columns, target 'y'." in out
         assert "A column of zeros and ones for each value of 'colour' (2 values)." in out
-        assert "Task: regression (the target is a number with 200 values; --task overrides)." in out
+        assert "Task: regression (the target is a number with 60 values; --task overrides)." in out
         assert re.search(r"\n +1 +[\d.e-]+ +[\d.]+ ", out)
         found = re.search(
-            r"on 40 unseen rows: R2 [\d.]+, RMSE ([\d.]+), MAE [\d.]+ \(the mean as a guess: RMSE ([\d.]+)", out
+            r"on 12 unseen rows: R2 [\d.]+, RMSE ([\d.]+), MAE [\d.]+ \(the mean as a guess: RMSE ([\d.]+)", out
         )
         rmse, guess = map(float, found.groups())
         assert rmse < 0.8 * guess
@@ -115,13 +115,13 @@ class TestTrain:
         assert (code, "missing" in err) == ((0, False) if text else (2, True))
 
     def test_an_estimator_by_default(self, capsys, tmp_path):
-        table = write_csv(tmp_path / "table.csv", classes=True, rows=200)
+        table = write_csv(tmp_path / "table.csv", classes=True)
         page = tmp_path / "page.html"
         given = [*SMALL, "--report", str(page), "--save", str(tmp_path / "run")]
         code, out, _ = run(capsys, "train", str(table), *given)
         assert code == 0
         assert "Task: classification (the target is text with 2 values" in out
-        right = float(re.search(r"Test on 40 unseen rows: AUC .* accuracy ([\d.]+)%", out).group(1))
+        right = float(re.search(r"Test on 12 unseen rows: AUC .* accuracy ([\d.]+)%", out).group(1))
         assert right >= 75
         nameless = tmp_path / "nameless.csv"
         nameless.write_text("".join(line.rpartition(",")[0] + "\n" for line in table.read_text().splitlines()[1:]))

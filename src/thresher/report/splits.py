@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,23 +27,18 @@ def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> T
     At least one row is tested on, unless the share is 0 or each class has one row; one row of each class is always
     trained on. Cost: O(n log n).
     """
-    from sklearn.model_selection import train_test_split
-
     n = len(targets)
     count = max(round(share * n), 1) if share > 0 else 0
     if n - count < 2:
         raise InvalidInput(f"test_size={share:g} leaves {n - count} of {n} rows to train on. Use a smaller value.")
-    order = np.random.default_rng(seed).permutation(n)
-    firsts = order[np.unique(targets[order], return_index=True)[1]] if classes else order[:0]
-    others = np.setdiff1d(order, firsts)
-    count = min(count, len(others))
-    if not 0 < count < len(others):
-        test = others[:count]
+    order = _spread(targets, np.random.default_rng(seed), classes=classes)
+    if classes:
+        _, firsts = np.unique(targets[order], return_index=True)
+        order = np.concatenate([order[firsts], np.delete(order, firsts)])
+        count = min(count, n - len(firsts))
+        test = order[len(firsts) + _evenly(n - len(firsts), count)]
     else:
-        counts = np.unique(targets[others], return_counts=True)[1]
-        even = classes and counts.min() > 1 and len(counts) <= min(count, len(others) - count)
-        labels = targets[others] if even else None
-        test = train_test_split(others, test_size=count, random_state=seed, stratify=labels)[1]
+        test = order[:count]
     mask = np.zeros(n, np.bool_)
     mask[test] = True
     return TrainTest(np.flatnonzero(~mask), np.flatnonzero(mask))
@@ -52,21 +46,30 @@ def split(targets: NDArray[Any], share: float, *, seed: int, classes: bool) -> T
 
 def fold(targets: NDArray[Any], folds: int, *, seed: int, classes: bool) -> list[TrainTest]:
     """Return the splits of a cross-validation: each row is tested once, classes are spread evenly. Cost: O(n log n)."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     n = len(targets)
     if folds > n // 2:
         raise InvalidInput(f"cv={folds} needs at least {2 * folds} rows, two for each fold; there are {n}.")
-    even = classes and np.unique(targets, return_counts=True)[1].max() >= folds
-    kind = StratifiedKFold if even else KFold
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of classes with fewer rows than there are folds
-        parts = [TrainTest(*one) for one in kind(folds, shuffle=True, random_state=seed).split(targets, targets)]
-    for one in parts if classes else []:
-        known = np.unique(targets[one.train])
-        if len(known) < 2:
-            raise InvalidInput(
-                f"cv={folds} leaves a fold with one class to train on, {str(known[0])[:40]!r}: the other has too "
-                "few rows. Use no cross-validation, or add rows of it."
-            )
+    order = _spread(targets, np.random.default_rng(seed), classes=classes)
+    turn = np.empty(n, np.int64)
+    turn[order] = np.arange(n) % folds
+    parts = [TrainTest(np.flatnonzero(turn != k), np.flatnonzero(turn == k)) for k in range(folds)]
+    if classes:
+        for one in parts:
+            known = np.unique(targets[one.train])
+            if len(known) < 2:
+                raise InvalidInput(
+                    f"cv={folds} leaves a fold with one class to train on, {str(known[0])[:40]!r}: the other has too "
+                    "few rows. Use no cross-validation, or add rows of it."
+                )
     return parts
+
+
+def _spread(targets: NDArray[Any], generator: np.random.Generator, *, classes: bool) -> Places:
+    """Return all places in random order; with classes, one class after the other."""
+    order = generator.permutation(len(targets))
+    return order[np.argsort(targets[order], kind="stable")] if classes else order
+
+
+def _evenly(n: int, count: int) -> Places:
+    """Return ``count`` different places of n, as far apart as possible."""
+    return np.arange(count) * n // max(count, 1)
