@@ -144,7 +144,7 @@ def test_what_the_command_line_saves_python_opens_and_the_other_way_round(tmp_pa
     frame, y = make_frame()
     labels = np.where(y > y.median(), "dear", "cheap")
     frame.assign(price=labels).to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
-    given = ["--width", "64", "--shift", "0.5", "--ridge", "0.1", "--bias", "1"]
+    given = ["--parts", "all", "--shift", "0.5"]
     run = tmp_path / "run"
     commands.main(["train", str(tmp_path / "a.csv"), *given, "--save", str(run), "--quiet"], standalone_mode=False)
     model = thresher.load(run)
@@ -205,7 +205,7 @@ class TestLikeTheCommandLine:
         X, y = rows
         monkeypatch.chdir(tmp_path)
         np.savetxt("X.csv", np.column_stack([X, y]), delimiter=",")
-        small = ["--width", "64", "--shift", "0.5", "--bias", "1", "--ridge", "0.1"]
+        small = ["--parts", "all", "--shift", "0.5"]
         commands.main(["train", "X.csv", *small, "--save", "run"], standalone_mode=False)
         capsys.readouterr()
         model = thresher.load("run")
@@ -221,7 +221,7 @@ class TestLikeTheCommandLine:
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
         frame.to_csv("t.csv", index=False)
         frame[["c", "b", "a"]].assign(number=7, colour="red").to_csv("more.csv", index=False)
-        small = ["--width", "64", "--shift", "0.5", "--bias", "1", "--ridge", "0.1"]
+        small = ["--parts", "all", "--shift", "0.5"]
         commands.main(["train", "t.csv", *small, "--save", "run"], standalone_mode=False)
         capsys.readouterr()
         commands.main(["predict", "run", "t.csv"], standalone_mode=False)
