@@ -80,7 +80,7 @@ __all__ = [
     "train_together",
 ]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 # What is imported once it is asked for: NumPy, SciPy and Numba take a second, scikit-learn takes another.
 _LATER = {
