@@ -15,7 +15,6 @@ from thresher import (
     MemoryRefused,
     NotAvailable,
     Problem,
-    Ray,
     ThresherError,
     default_shift,
     replay,
@@ -158,6 +157,7 @@ BAD_SETTINGS = {
     "solver number": ({"solver": 3}, r"solver must be a name or an object with a prepare method; got 3"),
     "solver class": ({"solver": Cholesky}, r"solver must be a name or an object"),
     "engine": ({"engine": "mpi"}, r"engine must be 'local', 'ray' or .*; got 'mpi'"),
+    "engine gpu": ({"engine": "gpu"}, r"engine must be 'local', 'ray' or .*; got 'gpu'"),
     "method": ({"method": "adam"}, r"method must be 'paper' or None; got 'adam'"),
     "paper and scan": (
         {"method": "paper", "index": "scan"},
@@ -282,7 +282,6 @@ BAD_PARTS = {
         lambda: train_together([INPUTS], width=16),
         r"must be a thresher\.Problem; got ndarray\. Use Problem",
     ),
-    "progress": (lambda: Ray(progress=3), r"progress must be a function, or None; got 3"),
     "steps": (
         lambda: replay(Problem(INPUTS, TARGETS), steps=3, width=16),
         r"steps must be a list of steps, .* got int",

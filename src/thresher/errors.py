@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 __all__ = [
     "BrokenCertificate", "FarOutside", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError",
     "TooNarrow",
     "WorkerLost",
     "not_installed",
-    "warn_of_old",
 ]  # fmt: skip
 
 
@@ -64,9 +61,3 @@ class TooNarrow(UserWarning):
 def not_installed(what: str, *, extra: str) -> NotAvailable:
     """Return the error for a package that is not installed: ``what`` needs it, and an extra of thresher installs it."""
     return NotAvailable(f"{what}, which is not installed. Run: pip install 'thresher-ml[{extra}]'")
-
-
-def warn_of_old(old: str, new: str, *, stacklevel: int = 3) -> None:
-    """Warn of a spelling that is kept for one version."""
-    said = f"{old} is now {new}; the old spelling will be refused in the next version."
-    warnings.warn(said, FutureWarning, stacklevel=stacklevel)

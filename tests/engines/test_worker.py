@@ -144,7 +144,6 @@ def test_what_does_not_fit_into_the_machines_is_refused():
         ({"cpus": 1.5}, InvalidInput, "cpus"),
         ({"retries": -1}, InvalidInput, "retries"),
         ({"patience": 0}, InvalidInput, "patience"),
-        ({"device": "tpu"}, InvalidInput, "device must be one of"),
         ({"address": 1}, InvalidInput, "address"),
         ({"address": "ray://10.0.0.1:10001"}, NotAvailable, "does not train through a Ray client"),
     ],

@@ -1,8 +1,6 @@
 """Model files: both forms, and files that lie."""
 
 import json
-import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -260,15 +258,3 @@ def test_what_was_fitted_is_saved_whatever_was_set_since(ridge, tmp_path):
     model.set_params(ridge="auto" if ridge == 0 else 0, width=float("inf"))
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), expected)
-
-
-def test_a_file_with_the_old_word_for_start_loads_and_fits_without_a_warning(tmp_path):
-    X, path = np.random.default_rng(0).normal(size=(12, 2)), tmp_path / "model"
-    ThresherRegressor(width=math.inf, start="random").fit(X, X[:, 0]).save(path)
-    tensors, about = read_file(path, kind="model", version=VERSION)
-    about["parameters"]["sequence"] = about["parameters"].pop("start")
-    write_file(path, tensors, about, kind="model", version=VERSION)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        model = thresher.load(path).fit(X, X[:, 0])
-    assert (model.start, model.sequence) == ("random", None)

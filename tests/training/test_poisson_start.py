@@ -231,11 +231,10 @@ def test_auto_takes_hadamard_rows_where_they_save_work(options, columns, rows):
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
-        ({"sequence": "sobol"}, "drawn where they fire, or are 'sobol' rows"),
-        ({"sequence": "hadamard"}, "drawn where they fire, or are 'hadamard' rows"),
+        ({"start": "scan"}, "one of 'random', 'hadamard', 'sobol', 'poisson', 'auto'; got 'scan'"),
+        ({"sequence": "random"}, "train has no option 'sequence'; it has width, .*start"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:sequence=")
 def test_refusals(options, fault):
     with pytest.raises(InvalidInput, match=fault):
         train(PROBLEM, **OPTIONS | options)
@@ -284,27 +283,3 @@ def test_estimators_pass_it_on(tmp_path):
     assert model.networks_[0].settings.start.kind == "poisson"
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), model.predict(X))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"start": "scan"}, {"start": "random"}),
-        ({"sequence": "random"}, {"start": "random"}),
-        ({"sequence": "random", "start": "auto"}, {"start": "auto"}),
-        ({"sequence": "sobol", "start": "auto"}, {"start": "sobol"}),
-        ({"sequence": "sobol"}, {"start": "sobol"}),
-    ],
-)
-def test_old_words_for_the_start_warn_and_mean_the_same(old, new):
-    options = {"width": 64, "shift": 2.0, "twins": True, "index": "dense"}
-    with pytest.warns(FutureWarning, match=r"is now start='(random|sobol)'; the old spelling will be refused"):
-        then = Setup.of([PROBLEM], complete({**options, **old}))
-    assert then.fixed() == Setup.of([PROBLEM], complete({**options, **new})).fixed()
-
-
-def test_the_old_word_of_estimators_warns():
-    model = ThresherRegressor(sequence="random", width=64, random_state=0, feature_learning=0)
-    with pytest.warns(FutureWarning, match="sequence='random' is now start='random'"):
-        model.fit(PROBLEM.inputs, PROBLEM.targets)
-    assert model.networks_[0].settings.start.sequence == "random"

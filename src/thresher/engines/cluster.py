@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from thresher.checks import check_number, check_whole
-from thresher.devices import check_device
 from thresher.engines.footprint import Shares
 from thresher.errors import InvalidInput, MemoryRefused, NotAvailable
 from thresher.memory import format_bytes
@@ -29,19 +28,15 @@ class Ray:
         never more than slices of neurons, which the width decides. The result does not depend on it, but for the last
         digits on GPUs, each of which holds one slice
     cpus : cores of each, which is how many threads work there
-    device : an old word for the option ``device`` beside ``engine``
     retries : how often a worker that was lost is started again, for each call
     patience : seconds until a worker that could not be started counts as lost
-    progress : called during the start scan with the neurons that each worker has done, and with all that it has
     """
 
     address: str | None = None
     workers: int | None = None
     cpus: int = 1
-    device: str | None = None
     retries: int = 3
     patience: float = 120.0
-    progress: Callable[[Sequence[int], Sequence[int]], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.address is not None and not (isinstance(self.address, str) and self.address):
@@ -54,12 +49,8 @@ class Ray:
         if self.workers is not None:
             check_whole(self.workers, "workers", least=1)
         check_whole(self.cpus, "cpus", least=1)
-        if self.progress is not None and not callable(self.progress):
-            raise InvalidInput(f"progress must be a function, or None; got {self.progress!r}.")
         check_whole(self.retries, "retries", least=0)
         check_number(self.patience, "patience", above=0.0)
-        if self.device is not None:
-            check_device(self.device)
 
 
 class Node(NamedTuple):

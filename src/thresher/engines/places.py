@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from thresher.devices import check_device
 from thresher.engines.cluster import Ray
 from thresher.engines.footprint import Footprint
 from thresher.engines.threads import Sliced, Threads
-from thresher.errors import InvalidInput, not_installed, warn_of_old
+from thresher.errors import InvalidInput, not_installed
 from thresher.interfaces import Executor
 
 __all__ = ["Here", "Place", "Where", "place_of"]
@@ -55,21 +55,15 @@ class Here:
 
 
 class Where(NamedTuple):
-    """What users say of where to compute, in today's words."""
+    """What users say of where to compute."""
 
     engine: Any = "local"  # "local", "ray", a Ray, or an executor's class
     device: str = "cpu"
 
     @classmethod
     def of(cls, engine: Any, device: str) -> Where:
-        """Return both as given; words of version 0.2 warn."""
+        """Return both as given; refuse what is no device."""
         check_device(device)
-        if isinstance(engine, str) and engine == "gpu":
-            warn_of_old("engine='gpu'", "device='cuda'")
-            return cls("local", "cuda")
-        if isinstance(engine, Ray) and engine.device is not None:
-            warn_of_old(f"Ray(device={engine.device!r})", f"device={engine.device!r} beside engine=Ray(...)")
-            return cls(replace(engine, device=None), "cuda" if "cuda" in (device, engine.device) else "cpu")
         return cls(engine, device)
 
     @property

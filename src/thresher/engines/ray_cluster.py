@@ -176,7 +176,6 @@ class _Seat:
 
     def __init__(self, number: int, ranges: Sequence[range]) -> None:
         self.number, self.ranges = number, ranges
-        self.neurons = sum(map(len, ranges))
         self.recipe: Any = None  # of its slices, in the object store
         self.actor: Any = None
         self.awake: Any = None  # answers once the actor exists
@@ -258,8 +257,6 @@ class RayExecutor:
         for seat in self.seats:
             while seat.number not in answers:
                 self._collect(answers, data, before)
-                if call.output is None and call.changes:  # the start, which is long
-                    self._tell()
             answer: Answer = pickle.loads(answers[seat.number])
             self._spent["received"] += len(answers.pop(seat.number))
             if answer.error is not None:
@@ -316,22 +313,7 @@ class RayExecutor:
         gpus = 1 if self._device == "cuda" else 0
         made = _Actor.options(num_cpus=share, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD")
         seat.actor = made.remote(seat.recipe, seat.ranges, self._options.cpus, here())
-        seat.awake, seat.since = seat.actor.done.options(concurrency_group="watch").remote(), time.monotonic()
-
-    def _tell(self) -> None:
-        """Tell how many neurons each worker has done of a call, if anybody wants to know."""
-        if self._options.progress is None:
-            return
-        asked = [seat.actor.done.options(concurrency_group="watch").remote() for seat in self.seats]
-        told = ray.wait(asked, num_returns=len(asked), timeout=_TICK)[0]
-        done = []
-        for seat, ref in zip(self.seats, asked, strict=True):
-            try:
-                some = ray.get(ref) if ref in told else 0
-            except _LOST:
-                some = 0
-            done.append(sum(map(len, seat.ranges[:some])))
-        self._options.progress(done, [seat.neurons for seat in self.seats])
+        seat.awake, seat.since = seat.actor.awake.options(concurrency_group="watch").remote(), time.monotonic()
 
 
 def _end(seats: Sequence[_Seat]) -> None:

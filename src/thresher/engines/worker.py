@@ -102,7 +102,7 @@ class Worker:
     def __init__(self, recipe: bytes, ranges: Sequence[range], threads: int, expected: str) -> None:
         if here() != expected:
             raise InvalidInput(f"a worker has thresher {here()}, the caller {expected}. Install the same everywhere.")
-        self._slices, self._done = Threads(pickle.loads(recipe), ranges, threads=threads), 0
+        self._slices = Threads(pickle.loads(recipe), ranges, threads=threads)
 
     def do(self, call: bytes, before: Sequence[bytes] = ()) -> bytes:
         """Make calls that were made before, which bring the slices where they were, then this one; return an Answer."""
@@ -115,20 +115,15 @@ class Worker:
         except Exception as error:
             return _failed(error, time.perf_counter() - began)
 
-    def done(self) -> int:
-        """Return how many slices have answered the call that is being made."""
-        return self._done
+    def awake(self) -> bool:
+        """Return True: who can be asked has been placed."""
+        return True
 
     def _run(self, call: bytes) -> Any:
         function, arguments, adds = pickle.loads(call)
-        self._done = 0
         if adds:
             return pack(self._slices.add_up(function, *arguments))
-        found = []
-        for one in self._slices.map(function, *arguments):
-            found.append(one)
-            self._done += 1
-        return found
+        return list(self._slices.map(function, *arguments))
 
 
 def _failed(error: Exception, seconds: float) -> bytes:

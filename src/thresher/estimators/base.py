@@ -74,7 +74,6 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
     callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None
     categorical_features: Any
     parts: Any
-    sequence: str | None
 
     _biases: tuple[float, ...]  # the biases that bias="auto" chooses from
     _task: str  # what an encoder is told
@@ -192,7 +191,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
             bias=chosen(self.bias),
             plan=None if asked == "auto" and (shares is None or shares.whole) else plan,
             scale=None if self.scale == "auto" else self.scale,
-            sequence=cast(SequenceName, self.start if self.sequence is None else self.sequence),
+            sequence=cast(SequenceName, self.start),
             tol=_TOL[self._interpolates] if tol is None else tol,
             max_iterations=_ITERATIONS[self._interpolates] if most is None else int(most),
             seed=self._seed,

@@ -106,7 +106,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
         parts: Any = "auto",
-        sequence: str | None = None,
         loss: str = "auto",
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})

@@ -7,7 +7,7 @@ from typing import Any
 
 from thresher.checks import check_number, check_whole
 from thresher.devices import DEVICES
-from thresher.errors import InvalidInput, warn_of_old
+from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import SCALES
 from thresher.parallel import core_count
 from thresher.theory import Shares
@@ -40,11 +40,10 @@ def check_parameters(model: Any) -> None:
         raise InvalidInput(f"feature_learning must be 'auto', 'columns' or a number of rounds; got {rounds!r}.")
     if not isinstance(rounds, str):
         check_whole(rounds, "feature_learning", least=0)
-    words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES}
-    given = {name: getattr(model, name) for name in words} | {"start": start_of(model.start, model.sequence)}
-    for name, known in (words | {"start": SEQUENCES}).items():
-        if given[name] not in known:
-            raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {given[name]!r}.")
+    words = {"scale": ("auto", *SCALES), "approximation": APPROXIMATIONS, "device": DEVICES, "start": SEQUENCES}
+    for name, known in words.items():
+        if getattr(model, name) not in known:
+            raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {getattr(model, name)!r}.")
     if shares_of(model.parts, model.width) not in (None, Shares()) and model.ridge == 0:
         raise InvalidInput("ridge=0 trains networks, which see all columns at once. Use parts='all', or a ridge.")
     threads_of(model.n_jobs)
@@ -54,14 +53,6 @@ def check_parameters(model: Any) -> None:
         check_whole(model.max_iterations, "max_iterations", least=1)
     if model.approximation == "centres" and model.width not in ("auto", math.inf):
         raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
-
-
-def start_of(start: str, sequence: str | None) -> str:
-    """Return where start rows come from; ``sequence`` is the old word."""
-    if sequence is None:
-        return start
-    warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=7)  # who calls fit
-    return sequence
 
 
 def check_loss(model: Any, *, interpolates: bool) -> None:

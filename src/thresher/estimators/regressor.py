@@ -95,7 +95,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         ``"quantile"``: quantiles by their own loss; infinite width. ``"auto"``: squares, of targets or logarithms,
         Huber or counts, by one score of what is said of rows left out. See docs/losses.md
     quantiles : levels that ``loss="quantile"`` learns, besides 0.5
-    sequence : an old word for ``start``
 
     Attributes
     ----------
@@ -175,7 +174,6 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         parts: Any = "auto",
         loss: str = "squared",
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
-        sequence: str | None = None,
     ) -> None:
         self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 

@@ -17,7 +17,7 @@ from thresher.algebra import Cholesky, paper_solver
 from thresher.checks import check_number, check_values, check_whole
 from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
-from thresher.errors import InvalidInput, not_installed, warn_of_old
+from thresher.errors import InvalidInput, not_installed
 from thresher.interfaces import Gram, Solver
 from thresher.losses import Loss, describe_loss
 from thresher.memory import allowed_bytes
@@ -243,9 +243,10 @@ def _travels(objectives: Sequence[Objective]) -> list[NDArray[np.float64]]:
 
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
-    names, start = ("width", "shift", "seed", "activation", "twins"), _start_of(options["start"], options["sequence"])
+    names, start = ("width", "shift", "seed", "activation", "twins"), options["start"]
+    choose_name("start", start, dict.fromkeys(STARTS))
     dimension = problems[0].dimension if problems else 1
-    rows: StartRows = start if start in get_args(StartRows) else "random"  # type: ignore[assignment]
+    rows: StartRows = start if start in get_args(StartRows) else "random"
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
     if start == "auto":
         few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
@@ -268,19 +269,6 @@ def _choose_rows(settings: NetworkSettings, *, asked: str, kind: Kind, dtype: st
         return settings
     pays = _MANY <= start.dimension <= HADAMARD_COLUMNS
     return settings._replace(start=start._replace(sequence="hadamard")) if pays else settings
-
-
-def _start_of(start: Any, sequence: Any) -> str:
-    """Return where start rows come from; words of version 0.1 warn."""
-    if sequence is not None:
-        warn_of_old(f"sequence={sequence!r}", f"start={sequence!r}", stacklevel=9)
-        if start == "poisson" and sequence != "random":
-            raise InvalidInput(f"start rows are drawn where they fire, or are {sequence!r} rows: give start= alone.")
-        start = sequence if start in ("random", "scan") or sequence != "random" else start
-    if start == "scan":
-        warn_of_old("start='scan'", "start='random'", stacklevel=9)
-        start = "random"
-    return choose_name("start", start, {name: name for name in STARTS})
 
 
 def _moves_far(facts: Facts) -> bool:

@@ -67,7 +67,6 @@ def train(
     activation: ActivationName | Activation = "relu",
     twins: bool = False,
     start: str = "random",
-    sequence: str | None = None,
     loss: str | Loss = "squared",
     penalty: float | ArrayLike = 0.0,
     tol: float = 1e-6,
@@ -122,7 +121,6 @@ def train(
         n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as ``"poisson"`` where a row fires on less than
         half an input on average, and twins are on; else as ``"hadamard"`` with the certified search on a processor, in
         float32 and from 16 columns on; else ``"random"``
-    sequence : an old word for ``start="random"`` and ``"sobol"``
     loss : l(y, f), what is minimised: ``"squared"``, ½ (f - y)²; ``"logistic"`` for targets 0 and 1, ``"huber"``,
         ``"quantile"``, ``"poisson"`` for counts; with :func:`train_together` ``"softmax"``; or an object, one of
         :mod:`thresher.losses` or of your own, with the methods ``value``, ``slope`` and ``curvature``. The network puts

@@ -199,8 +199,6 @@ def _restore_parameters(told: dict[str, Any]) -> dict[str, Any]:
     parameters = dict(told)
     if parameters["width"] == "inf":
         parameters["width"] = math.inf
-    if "start" not in parameters:  # an earlier version wrote the old word; nobody said it here
-        parameters["start"] = parameters.pop("sequence", "sobol")
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     if "quantiles" in parameters:
