@@ -128,7 +128,7 @@ depth: setup
 preconditioners: setup
 	$(BIN)/python -m benchmarks.preconditioners $(if $(DATA),--mnist '$(DATA)/mnist')
 
-# What trainings make of random, Hadamard and Sobol start rows, over twenty seeds; about ten minutes.
+# What trainings make of random and Hadamard start rows, over twenty seeds; about ten minutes.
 start-rows: setup
 	$(BIN)/python -m benchmarks.start_rows $(if $(DATA),--mnist '$(DATA)/mnist')
 

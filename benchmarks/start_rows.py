@@ -1,11 +1,11 @@
-"""Start rows side by side: what training makes of random, Hadamard and Sobol rows, over many seeds.
+"""Start rows side by side: what training makes of random and of Hadamard rows, over many seeds.
 
     python -m benchmarks.start_rows [--tiny] [--seeds N] [--mnist FOLDER] [--output FILE.json] [--page FILE.md]
 
 For each seed a network is trained to a relative residual of 10^-6, with twins and without: iterations, the residual
 after two of them and at the end, and the accuracy (or R²) on rows that were left out. A mean counts as worse than that
 of random rows if it is so by more than three standard errors. ``--mnist`` adds rows of the handwritten digits in that
-folder. Sobol rows are searched by a scan, and only where a training is small.
+folder.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from benchmarks.summary import Sheet
 from thresher import Problem, Status, to_sphere, train
 
 Matrix = NDArray[np.float64]
-STARTS = ("random", "hadamard", "sobol")
+STARTS = ("random", "hadamard")
 MEASURES = ("iterations", "second", "last", "missed")  # log10 of residuals; 1 - accuracy or 1 - R²: less is better
-_SMALL = 1 << 25  # pairs, up to which Sobol rows are scanned
 _BEYOND = 3.0  # standard errors
 _TOL = 1e-6  # below, residuals say how far the last step happened to go
 
@@ -101,8 +100,7 @@ def missed(said: Matrix, answers: Matrix) -> float:
 
 
 def measure(case: Case, start: str, seed: int, *, twins: bool) -> dict[str, Any]:
-    index = "scan" if start == "sobol" else "certified"
-    found = train(case.problem, width=case.width, start=start, seed=seed, twins=twins, index=index, tol=_TOL)
+    found = train(case.problem, width=case.width, start=start, seed=seed, twins=twins, index="certified", tol=_TOL)
     path = [record.residual / found.history[0].residual for record in found.history]
     second = path[min(2, len(path) - 1)]
     return {
@@ -172,9 +170,8 @@ def main(arguments: list[str] | None = None) -> None:
     console, rows = Console(width=max(Console().width, 180)), list[dict[str, Any]]()
     results.read(given.output)  # a file that cannot be read is found before the work, not after it
     for case in cases(tiny=given.tiny, mnist=given.mnist):
-        some = [start for start in STARTS if start != "sobol" or case.problem.size * case.width <= _SMALL]
         for twins in (False, True):
-            rows += [measure(case, start, seed, twins=twins) for seed in range(given.seeds) for start in some]
+            rows += [measure(case, start, seed, twins=twins) for seed in range(given.seeds) for start in STARTS]
         results.write(given.output, {"environment": environment(), "rows": rows})
         console.print(f"{case.name}, n {case.problem.size}", highlight=False)
     found = {"environment": environment(), "rows": rows}

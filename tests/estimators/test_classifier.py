@@ -196,7 +196,7 @@ def test_sparse_rows_are_rows(kind):
     ("parameters", "message"),
     [
         ({"scale": "minmax"}, "scale must be one of 'auto', 'standardise', 'robust'"),
-        ({"start": "halton"}, "start must be one of 'sobol', 'random', 'hadamard'; got 'halton'"),
+        ({"start": "halton"}, "start must be one of 'random', 'hadamard'; got 'halton'"),
         ({"feature_learning": "rows"}, "feature_learning must be .auto., .columns. or a number"),
         ({"feature_learning": -1}, "feature_learning must be at least 0"),
         ({"callbacks": 3}, "callbacks must be a list"),

@@ -61,7 +61,7 @@ def test_every_row_is_met_and_certified(rows, columns, seed, bias, scale):
 
 
 @pytest.mark.parametrize(
-    "given", [{"start": "hadamard"}, {"train_options": {"start": "hadamard"}}, {}, {"start": "sobol"}]
+    "given", [{"start": "hadamard"}, {"train_options": {"start": "hadamard"}}, {}, {"start": "random"}]
 )
 def test_start_rows_are_those_asked_for_and_else_independent(given, tmp_path):
     X, y = table()

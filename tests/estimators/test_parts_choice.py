@@ -62,7 +62,7 @@ def counted(n, seed=0):
 
 def options_of(**more):
     asked = {"width": np.inf, "shift": 0.5, "ridge": None, "bias": 1.0, "plan": Plan(), "scale": "robust",
-             "sequence": "sobol", "tol": 0.02, "max_iterations": 4, "seed": 0, "threads": 1, "biases": (1.0,),
+             "sequence": "random", "tol": 0.02, "max_iterations": 4, "seed": 0, "threads": 1, "biases": (1.0,),
              "rows": 512, "backend": Cpu(1), "shares": None, "guesses_categories": True}  # fmt: skip
     return Options(**{**asked, **more})
 

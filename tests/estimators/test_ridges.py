@@ -84,7 +84,7 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
         assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])
         found = made.ridge
     else:
-        kernel = KERNEL._replace(start=Start(2000, 400, 0, "sobol"))
+        kernel = KERNEL._replace(start=Start(2000, 400, 0, "random"))
         found, _ = ridge_of_networks(hold, kernel, ridge=None, guess=guess)
     assert found == LARGEST
 

@@ -83,10 +83,10 @@ def problem(n=12, d=6, seed=0):
 @pytest.mark.parametrize(
     ("sequence", "given"),
     [
-        ("sobol", {"penalty": 0.05}),
         ("random", {"penalty": 0.05}),
+        ("hadamard", {"penalty": 0.05}),
         ("hadamard", {"index": "dense", "first_step": "gram"}),
-        ("sobol", {"index": "dense", "first_step": "gram"}),
+        ("random", {"index": "dense", "first_step": "gram"}),
     ],
 )
 def test_the_trajectory_is_that_of_the_processor(sequence, given):

@@ -161,7 +161,6 @@ def test_several_outputs_are_trained_together():
     ("options", "message"),
     [
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
-        ({"start": "sobol"}, "start='random' or 'hadamard'"),
         ({"index": "scan"}, "searches with index='certified'"),
         ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),

@@ -23,7 +23,7 @@ WAYS = {
     "float64": {"dtype": "float64"},
     "max": {"activation": "max"},
     "poisson": {"twins": True, "start": "poisson"},
-    "sobol": {"start": "sobol", "index": "scan"},
+    "scanned": {"index": "scan"},
     "most twins never moved": {"twins": True, "shift": 3.0},
     "no step": {"max_iterations": 0, "twins": True},
 }

@@ -251,7 +251,7 @@ def test_settings_count_neurons_that_exist():
     ("options", "fault"),
     [
         ({"twins": False}, "twins=True"),
-        ({"sequence": "sobol"}, "draws independent rows; got 'sobol'"),
+        ({"sequence": "hadamard"}, "draws independent rows; got 'hadamard'"),
         ({"shift": 0.0}, "shift above 0"),
         ({"width": 2**62, "shift": 1.0}, "at most 68,719,476,736 rows at an input; about 3.66e[+]17 would fire"),
     ],

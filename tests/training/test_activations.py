@@ -107,7 +107,9 @@ class TestTraining:
         np.testing.assert_allclose(network.weights.vectors(range(600)), path[len(residuals) - 1]["weights"], atol=1e-6)
 
     @every_activation
-    @pytest.mark.parametrize("more", [{}, {"twins": True}, {"start": "hadamard"}, {"index": "dense", "start": "sobol"}])
+    @pytest.mark.parametrize(
+        "more", [{}, {"twins": True}, {"start": "hadamard"}, {"index": "dense", "start": "hadamard"}]
+    )
     def test_predictions_and_gradients(self, activation, more):
         problem = random_problem(inputs=8, dimension=5)
         result = train(problem, width=400, audit=True, **options_of(activation, max_iterations=3, **more))

@@ -214,10 +214,9 @@ class TestSteps:
         for penalty in (0.0,) if solver == "sketched" else (0.0, 2.0):  # whose solves are loose
             assert fit(name, solver=solver, penalty=penalty, tol=1e-2, width=1 << 13).status == Status.CONVERGED
 
-    @pytest.mark.parametrize("start", ["hadamard", "sobol", "poisson"])
+    @pytest.mark.parametrize("start", ["hadamard", "poisson"])
     def test_every_start(self, start):
-        index = "scan" if start == "sobol" else None
-        assert fit("logistic", start=start, index=index, tol=1e-2, width=4000).status == Status.CONVERGED
+        assert fit("logistic", start=start, tol=1e-2, width=4000).status == Status.CONVERGED
 
     @pytest.mark.parametrize("more", [{"twins": False}, {"method": "paper"}, {"first_step": "gram"}, {"damping": 1e-3}])
     def test_other_options(self, more):

@@ -164,9 +164,9 @@ class TestOnePath:
         f = naive.outputs(W, signs, X, SHIFT, activation)
         assert np.linalg.norm(f - y) == pytest.approx(runs["dense"].history[-1].residual, rel=1e-5)
 
-    def test_sobol_starts(self, case):
+    def test_hadamard_starts(self, case):
         X, y, penalty = case
-        options = OPTIONS | {"start": "sobol", "penalty": penalty, "tol": 1e-2, "max_iterations": 3}
+        options = OPTIONS | {"start": "hadamard", "penalty": penalty, "tol": 1e-2, "max_iterations": 3}
         runs = [train(X, y, index=index, **options) for index in ("dense", "scan")]
         assert_same_path(*runs, rel=1e-6)
         random = train(X, y, **options | {"start": "random"})

@@ -25,7 +25,7 @@ WAYS = {
     "paper": {"method": "paper"},
     "dense": {"index": "dense"},
     "dense double": {"index": "dense", "dtype": "float64"},
-    "penalised": {"penalty": 0.1, "start": "sobol"},
+    "penalised": {"penalty": 0.1},
     "penalised, sparse": {"penalty": 0.1, "index": "scan"},
     "poisson": {"twins": True, "start": "poisson"},
     "poisson, dense": {"twins": True, "start": "poisson", "index": "dense", "penalty": 0.1},

@@ -171,8 +171,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
         """Fit observations so that every target is met; refuse those that cannot be."""
         self._warn_far(data.X)
         told, said, options = self.callbacks or (), self.verbose > 0, self._options(data)
-        rows = "hadamard" if options.sequence == "hadamard" else "random"  # Sobol points are for a ridge
-        more = {"device": self.device, "start": rows, **(self.train_options or {})}
+        more = {"device": self.device, "start": options.sequence, **(self.train_options or {})}
         interpolate(self, data, options, train_options=more, callbacks=told, verbose=said)
 
     def _options(self, data: Observations, measure: Measure = mean_square) -> Options:

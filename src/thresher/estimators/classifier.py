@@ -94,7 +94,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
         feature_learning: int | str = "auto",
         scale: str = "auto",
         class_weight: dict[Any, float] | str | None = None,
-        start: str = "sobol",
+        start: str = "random",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,

@@ -15,7 +15,7 @@ from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["LOSSES", "PARTS", "check_loss", "check_parameters", "shares_of", "threads_of"]
 
-SEQUENCES = ("sobol", "random", "hadamard")
+SEQUENCES = ("random", "hadamard")
 APPROXIMATIONS = ("auto", "exact", "centres")
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor
 PARTS = {

@@ -63,9 +63,8 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         and do not raise the mean square
     scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
         clearly lower with another
-    start : where start weights come from: ``"sobol"``, rows that fill space evenly; ``"random"``, independent rows; or
-        ``"hadamard"``, rows that share random signs, with which training with ridge=0 starts sooner. With ridge=0 rows
-        are independent unless these are asked for, and with a ridge beyond the 21201 coordinates of Sobol points
+    start : where start weights come from: ``"random"``, independent rows; or ``"hadamard"``, rows that share random
+        signs, with which training with ridge=0 starts sooner
     tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
         the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
     max_iterations : most steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train` takes
@@ -160,7 +159,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         feature_learning: int | str = "auto",
         target: str = "auto",
         scale: str = "auto",
-        start: str = "sobol",
+        start: str = "random",
         tol: float | str = "auto",
         max_iterations: int | str = "auto",
         train_options: Mapping[str, Any] | None = None,

@@ -114,7 +114,7 @@ class DenseDeviceShard(PairShard):
 
     def _start_rows(self) -> Any:
         first, last = self._neurons.start // self._copies, self._neurons.stop // self._copies
-        return start_rows(self._settings.start, self._X, last)(first, last)
+        return start_rows(self._settings.start, self._X)(first, last)
 
     def _blocks(self) -> Iterator[slice]:
         size = max(64, int(min(_BLOCK, device_bytes(self._device) / 64)) // len(self._X) // 2 * 2)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
-from thresher.devices import interpreted
-from thresher.gpu.kernels import rows as kernels
 from thresher.gpu.rows import Rows
 from thresher.loops.rounding import NORM_TOLERANCE, of_margin
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart
-from thresher.model.sobol import sobol_points
 from thresher.model.start import Start
 
 __all__ = ["cofiring", "start_gram", "start_rows"]
 
-_ROWS, _COLUMNS = 4096 if interpreted() else 64, 16  # of a program that makes start rows; see kernels/limit.py
 _MULTIPLE = 32  # products of bytes are of matrices whose sides are multiples of this
 
 
@@ -32,7 +27,7 @@ def start_gram(inputs: Any, settings: NetworkSettings, slices: list[slice]) -> A
     n, device = len(inputs), inputs.device
     start, shift = settings.start, settings.shift
     neurons = settings.neurons // (2 if start.twins else 1)
-    make, fast = start_rows(start, inputs, neurons), inputs.float()
+    make, fast = start_rows(start, inputs), inputs.float()
     counts = torch.zeros((n, n), dtype=torch.float64, device=device)
     for some in slices:
         first, last = some.start, min(some.stop, neurons)
@@ -63,22 +58,9 @@ def _filled(size: int) -> int:
     return -(-size // _MULTIPLE) * _MULTIPLE
 
 
-def start_rows(start: AnyStart, inputs: Any, neurons: int) -> Any:
-    """Return a function that makes start rows ``first`` to ``last - 1``, (last - first, d), of at most ``neurons``."""
+def start_rows(start: AnyStart, inputs: Any) -> Any:
+    """Return a function that makes start rows ``first`` to ``last - 1``, (last - first, d)."""
     device = inputs.device
     assert isinstance(start, Start)
-    if start.sequence != "sobol":
-        made = Rows(start, inputs.cpu().numpy(), device)
-        return lambda first, last: made.make(torch.arange(first, last, device=device))
-    words = sobol_points(start.seed, start.dimension, neurons)
-    points = torch.from_numpy(words.view(np.int32).copy()).to(device)
-
-    def make(first: int, last: int) -> Any:
-        count, d = last - first, start.dimension
-        out = torch.empty((count, d), device=device)
-        kernels.fill_sobol[(-(-count // _ROWS), -(-d // _COLUMNS))](
-            points, out, first, count, d, len(points) - 1, R=_ROWS, C=_COLUMNS, enable_fp_fusion=False
-        )
-        return out
-
-    return make
+    made = Rows(start, inputs.cpu().numpy(), device)
+    return lambda first, last: made.make(torch.arange(first, last, device=device))

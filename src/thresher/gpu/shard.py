@@ -73,11 +73,7 @@ class DeviceShard(PairShard):
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse start rows that are not made on a device, and steps that shrink the displacement."""
-        if settings.start.sequence == "sobol":
-            raise InvalidInput(
-                "index='certified' makes start rows with start='random' or 'hadamard'; got 'sobol'. Use index='dense'."
-            )
+        """Refuse steps that shrink the displacement."""
         if penalty:
             raise InvalidInput("index='certified' trains without a penalty. Use index='dense', or leave it out.")
 

@@ -28,7 +28,7 @@ def predict_twins(networks: Sequence[Network], inputs: NDArray[np.float64], gpu:
     settings, moved, X = networks[0].settings, moved_twins(networks), gpu.put(inputs)
     pairs, (k, d) = settings.neurons // 2, X.shape
     total = torch.zeros((k, len(networks)), dtype=torch.float64, device=X.device)
-    make, longest = start_rows(settings.start, X, pairs), float(torch.linalg.vector_norm(X, dim=1).amax())
+    make, longest = start_rows(settings.start, X), float(torch.linalg.vector_norm(X, dim=1).amax())
     for some in gpu.slices(pairs, min(k, _INPUTS) + 2 * len(networks) * d):
         first, last = some.start, min(some.stop, pairs)
         start, twins = make(first, last), slice(2 * first, 2 * last)

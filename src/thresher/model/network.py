@@ -19,7 +19,6 @@ from thresher.model.hadamard import check_hadamard
 from thresher.model.outputs import few_near, sum_near
 from thresher.model.poisson import AnyStart, PoissonStart, tail_probability
 from thresher.model.problem import check_inputs
-from thresher.model.sobol import check_sobol
 from thresher.model.start import Sequence, Start
 from thresher.model.weights import DenseWeights, Floating, Weights
 from thresher.notebook import show_facts
@@ -27,7 +26,7 @@ from thresher.parallel import core_count, in_order
 
 __all__ = ["Network", "NetworkSettings", "default_shift", "row_blocks"]
 
-_ROWS = {"random": "", "sobol": ", Sobol start rows", "hadamard": ", Hadamard start rows"}  # in descriptions
+_ROWS = {"random": "", "hadamard": ", Hadamard start rows"}  # in descriptions
 _LARGEST_SHIFT = 1e6  # start weights are N(0, 1)
 _MOST_DRAWN = 1 << 36  # rows of one input
 _BLOCK = 1024  # neurons per matrix product
@@ -66,8 +65,7 @@ class NetworkSettings(NamedTuple):
     ) -> NetworkSettings:
         """Return checked settings, or raise :class:`InvalidInput`; ``shift=None`` is the paper's shift.
 
-        ``sequence="sobol"`` makes start rows that fill space evenly: the network's kernel is closer to its limit;
-        ``"hadamard"`` rows that share random signs: products with them take additions alone.
+        ``sequence="hadamard"`` makes start rows that share random signs: products with them take additions alone.
         """
         width = check_whole(width, "width", least=1, most=2**62)
         if not isinstance(twins, bool | np.bool_):
@@ -76,8 +74,6 @@ class NetworkSettings(NamedTuple):
             raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
         if sequence not in get_args(Sequence):
             raise InvalidInput(f"sequence must be one of {', '.join(map(repr, get_args(Sequence)))}; got {sequence!r}.")
-        if sequence == "sobol":
-            check_sobol(dimension, width // 2 if twins else width)
         if sequence == "hadamard":
             check_hadamard(dimension)
         if shift is not None:

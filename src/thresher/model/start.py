@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from thresher.loops.numbers.philox import fill_block, fill_rows, words_to_normals
 from thresher.loops.structures import Turns
 from thresher.model.hadamard import block_size, hadamard_block, hadamard_rows, turns_of
-from thresher.model.sobol import sobol_block, sobol_rows
 
 __all__ = ["Sequence", "Start", "random_normals", "random_words"]
 
-Sequence = Literal["random", "sobol", "hadamard"]
+Sequence = Literal["random", "hadamard"]
 
 # Streams keep draws for different purposes apart under one seed.
 _WEIGHTS, _SIGNS = 0, 1
@@ -24,9 +23,8 @@ class Start(NamedTuple):
     """A recipe for start weights and signs; nothing is stored.
 
     With ``twins`` neurons 2k and 2k + 1 share a row and have opposite signs, so the network starts at f = 0.
-    ``sequence`` sets where rows come from: ``"random"`` rows are independent, ``"sobol"`` rows fill space evenly, so
-    that averages over them are less noisy (see ``model/sobol.py``); each single row is N(0, I) with either.
-    ``"hadamard"`` rows share random signs, so that products with them take additions alone (``model/hadamard.py``).
+    ``sequence`` sets where rows come from: ``"random"`` rows are independent, ``"hadamard"`` rows share random signs,
+    so that products with them take additions alone (``model/hadamard.py``).
     """
 
     seed: int
@@ -73,11 +71,8 @@ class Start(NamedTuple):
         """Return rows ``first`` to ``last - 1`` of the generator as columns, (d, last - first); twins share a row."""
         if self.sequence == "hadamard":
             return hadamard_block(self.seed, self.dimension, first, last)
-        if self.sequence == "sobol":
-            words = sobol_block(self.seed, self.dimension, first, last)
-        else:
-            words = np.empty((self.dimension, last - first), np.uint32)
-            fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
+        words = np.empty((self.dimension, last - first), np.uint32)
+        fill_block(np.uint64(self.seed), np.uint64(_WEIGHTS), np.uint64(first), words)
         return _normals(words).T
 
     def rows(self, neurons: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -85,8 +80,6 @@ class Start(NamedTuple):
         rows = neurons >> 1 if self.twins else neurons
         if self.sequence == "hadamard":
             return hadamard_rows(self.seed, self.dimension, rows)
-        if self.sequence == "sobol":
-            return _normals(sobol_rows(self.seed, self.dimension, rows))
         return random_normals(self.seed, _WEIGHTS, rows, self.dimension)
 
     def signs(self, neurons: NDArray[np.int64]) -> NDArray[np.float64]:

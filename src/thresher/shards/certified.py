@@ -69,12 +69,7 @@ class Certified(PairShard):
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse start rows that the loops cannot make by themselves, and steps that shrink the displacement."""
-        if settings.start.sequence == "sobol":
-            raise InvalidInput(
-                "index='certified' needs start rows with start='random' or 'hadamard'; got 'sobol'. "
-                "Use index='scan', 'tournament' or 'dense' for those."
-            )
+        """Refuse steps that shrink the displacement."""
         if penalty:
             raise InvalidInput(
                 "index='certified' trains without a penalty: certificates do not know steps that shrink weights. "

@@ -41,7 +41,7 @@ __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-STARTS = ("random", "hadamard", "sobol", "poisson", "auto")
+STARTS = ("random", "hadamard", "poisson", "auto")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for

@@ -115,7 +115,7 @@ def train(
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     start : where the start rows come from. ``"random"``: they are independent. ``"hadamard"``: some hundred rows at a
         time share random signs, and products with them take additions alone: the certified search in float32 starts
-        sooner, other ones make the same rows. ``"sobol"``: they fill space evenly, which the certified search refuses.
+        sooner, other ones make the same rows.
         ``"poisson"``: only those that fire on an input are drawn, of a network whose number of rows is Poisson with
         mean m / 2: time and memory follow the neurons that fire, n m P(Z >= b), not m. It needs twins, and warns where
         n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as ``"poisson"`` where a row fires on less than

@@ -18,7 +18,6 @@ from thresher.estimators.data.observations import Observations
 from thresher.estimators.interfaces import Backend, DenseOperator, Lifted
 from thresher.estimators.kernels.gradients import mix_outputs, outer_product, row_gradients
 from thresher.model.network import NetworkSettings
-from thresher.model.sobol import MOST_COLUMNS as SOBOL_COLUMNS
 from thresher.model.start import Sequence as SequenceName
 from thresher.theory import Parts, firing_probability
 
@@ -100,7 +99,7 @@ class SphereKernel(NamedTuple):
             shift=self.shift,
             seed=start.seed,
             twins=True,
-            sequence=start.sequence if d <= SOBOL_COLUMNS else "random",
+            sequence=start.sequence,
         )
 
     def outer_products(self, data: Observations, ridge: float, backend: Backend) -> Matrix | None:

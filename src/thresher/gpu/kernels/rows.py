@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["SIZES", "count_bits", "draw_signs", "fill", "fill_sobol", "list_bits", "look", "screen", "screen_stored"]
+__all__ = ["SIZES", "count_bits", "draw_signs", "fill", "list_bits", "look", "screen", "screen_stored"]
 
 SIZES = ["count", "first_row", "room", "n", "d", "words", "columns"]  # arguments: not compiled again for other values
 
@@ -118,22 +118,6 @@ def fill(rows, out, norms, count, d, columns, key, R: tl.constexpr, Q: tl.conste
         squares += tl.where(in2, w2 * w2, 0.0) + tl.where(in3, w3 * w3, 0.0)
         square += tl.sum(squares, axis=1)
     tl.store(norms + at, tl.sqrt_rn(square), mask=there)
-
-
-@triton.jit(do_not_specialize=[*SIZES, "bits"])
-def fill_sobol(points, out, first_row, count, d, bits, R: tl.constexpr, C: tl.constexpr):
-    """Write Sobol start rows from ``first_row`` on to ``out`` (count, d); see ``loops/numbers/sobol.py``.
-
-    ``points`` (1 + bits, d) are point 0 and the offsets of the bits of a row's number, as int32.
-    """
-    at, k = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R), tl.program_id(1) * C + tl.arange(0, C)
-    row, column = (first_row + at)[:, None], k < d
-    word = tl.load(points + k, mask=column, other=0)[None, :] + tl.zeros((R, C), tl.int32)
-    for bit in range(bits):
-        offset = tl.load(points + (bit + 1) * d + k, mask=column, other=0)[None, :]
-        word = word ^ (offset * ((row >> bit) & 1).to(tl.int32))
-    mine = (at < count)[:, None] & column[None, :]
-    tl.store(out + at[:, None] * d + k[None, :], _normal(word), mask=mine)
 
 
 @triton.jit

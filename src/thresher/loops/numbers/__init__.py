@@ -1,4 +1,4 @@
-"""Random and quasi-random numbers: each start row is a function of the seed and its number."""
+"""Random numbers: each start row is a function of the seed and its number."""
 
 from __future__ import annotations
 
