@@ -39,7 +39,6 @@ TRAINING = [
     Limit("columns for each input a neuron fires on, above which products of inputs move it", "loops", "_SCATTERED"),
     Limit("halvings of a step that are tried", "training", "_HALVINGS"),
     Limit("knots of an activation at most", "model: curves.py", "_MOST_KNOTS"),
-    Limit('slope of `activation="leaky"` below its knot', "model: curves.py", "_LEAK"),
     Limit('smallest `tol` with `dtype="float32"`', "training", "_FINEST_FLOAT32"),
     Limit("share of the first residual by which a resumed run may differ, on another machine", "training", "_AGREE"),
     Limit("shards (slices of neurons) at most", "engines", "_MOST_SHARDS"),

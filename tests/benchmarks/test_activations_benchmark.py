@@ -12,17 +12,17 @@ def table(seed=0, *, classes=False):
 
 
 def test_looks_are_counted_at_each_width():
-    rows = [looks.measure(name, width, inputs=4, dimension=5) for name in ("relu", "abs") for width in (256, 512)]
+    rows = [looks.measure(name, width, inputs=4, dimension=5) for name in ("relu", "hat") for width in (256, 512)]
     fitted = looks.exponents(rows)
-    assert set(fitted) == {"relu", "abs"}
+    assert set(fitted) == {"relu", "hat"}
     text = looks.sheet(rows, fitted).markdown()
-    assert "| abs |" in text and "exponent" in text
+    assert "| hat |" in text and "exponent" in text
 
 
 def test_scores_of_classes_and_of_numbers():
     for one in (table(), table(classes=True)):
         assert one.score(one.Y[one.test]) == 1.0
-        found = accuracy.measure(one, "abs", width=256)
+        found = accuracy.measure(one, "hat", width=256)
         assert found["limit"] > 0.6 and np.isfinite(found["network"])
     assert "three" in accuracy.sheet([{"table": "three", "rows": 9, "classes": True, **found}]).markdown()
 

@@ -18,10 +18,9 @@ from thresher.shards.pairs import PairShard
 
 WIDTH, SHIFT = 120, 0.4
 BENT = [
-    "leaky",
-    "abs",
-    "hard_tanh",
     "hat",
+    Activation([-0.7, 0.6], [-1, 0, 1]),
+    Activation([0.7, 1.7], [0, 1, 0]),
     Activation([-1, -0.2, 0.9], [-0.5, 1, 0, 2]),
     Activation([0, 0.5], [0, 1, 3]),
 ]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from properties import examples
 
@@ -25,23 +25,21 @@ from thresher import (
     train_together,
 )
 from thresher.datasets import random_problem
-from thresher.engines import Facts, knots, start_engine
+from thresher.engines import start_engine
 from thresher.export import predict_arrays
 from thresher.files import read_file, write_file
 from thresher.model.activations import Pieces, curve_of
 from thresher.model.network import NetworkSettings
 from thresher.shards import certified
-from thresher.shards.alike import WIDEST, Alike
 from thresher.theory import cofiring_probability, firing_probability, limit_kernel
 from thresher.theory.kernel import probability_table
 from thresher.theory.limit_matrix import LimitMatrix
-from thresher.training.options import Setup
 from thresher.training.result_files import VERSION
-from thresher.training.train import complete
 
-NAMES = ["leaky", "abs", "hard_tanh", "hat"]
 OWN = Activation(knots=[-1.0, 0.4, 1.5], slopes=[0.3, 0.0, 1.0, -0.5])
-every_activation = pytest.mark.parametrize("activation", [*NAMES, OWN], ids=[*NAMES, "own"])
+BOTH = Activation(knots=[-0.7, 0.6], slopes=[-1.0, 0.0, 1.0])  # on both sides of the background, one knot each
+STEP = Activation(knots=[0.7, 1.7], slopes=[0.0, 1.0, 0.0])
+every_activation = pytest.mark.parametrize("activation", ["hat", OWN, BOTH, STEP], ids=["hat", "own", "both", "step"])
 
 
 def options_of(activation, **more):
@@ -50,6 +48,22 @@ def options_of(activation, **more):
 
 def definition(activation):
     return naive.knots_and_slopes(activation if isinstance(activation, str) else tuple(activation), 0.7)
+
+
+def most_likely(knots, slopes):
+    """The slopes of the likeliest pieces, with knots left out at which nothing changes."""
+    bends = [k for k in range(len(knots)) if slopes[k] != slopes[k + 1]]
+    edges = [-np.inf, *(knots[k] for k in bends), np.inf]
+    shares = np.diff(naive.norm.cdf(edges))
+    return {([slopes[0]] + [slopes[k + 1] for k in bends])[k] for k in np.flatnonzero(shares >= shares.max() - 1e-9)}
+
+
+def flattened(knots, slopes):
+    """Slopes of which the likeliest piece has none, if that is enough to make the background flat."""
+    most = np.diff(naive.norm.cdf([-np.inf, *knots, np.inf])).argmax()
+    made = [0.0 if k == most else slope for k, slope in enumerate(slopes)]
+    assume(len(set(made)) > 1 and most_likely(knots, made) == {0.0})
+    return made
 
 
 class TestTheDefinition:
@@ -73,6 +87,10 @@ class TestTheDefinition:
         knots, z = sorted(knots), np.linspace(-4, 4, 101) + 1e-5
         if len(set(slopes)) == 1:
             with pytest.raises(InvalidInput, match="must bend"):
+                Activation(knots, slopes)
+            return
+        if 0.0 not in most_likely(knots, slopes):
+            with pytest.raises(InvalidInput, match="must be flat where most start pre-activations lie"):
                 Activation(knots, slopes)
             return
         pieces = Pieces.of(*Activation(knots, slopes))
@@ -163,12 +181,12 @@ class TestTraining:
         np.testing.assert_allclose(result.network.weights.vectors(range(500)), path[-1][0], atol=1e-7)
 
     @pytest.mark.parametrize("solver", ["sketched", "cg", "pivots", "cholesky"])
-    @pytest.mark.parametrize("activation", ["hat", "abs"])
+    @pytest.mark.parametrize("activation", ["hat", BOTH])
     def test_every_solver(self, solver, activation):
         result = train(random_problem(inputs=12, dimension=8), width=4096, solver=solver, **options_of(activation))
         assert result.history[-1].residual < 1e-3 * result.history[0].residual
 
-    @pytest.mark.parametrize("activation", ["abs", "hat", OWN])
+    @pytest.mark.parametrize("activation", [BOTH, "hat", OWN])
     @pytest.mark.parametrize(("n", "d", "width"), [(1, 1, 1), (1, 4, 7), (5, 1, 30), (6, 3, 2)])
     def test_small_ones(self, activation, n, d, width):
         problem = Problem(to_sphere(np.random.default_rng(n).normal(size=(n, d))), np.ones(n))
@@ -181,7 +199,7 @@ class TestTraining:
         knot = st.integers(-400, 400).map(lambda hundredths: hundredths / 100)
         knots = sorted(data.draw(st.lists(knot, min_size=1, max_size=4, unique=True)))
         size, slope = len(knots) + 1, st.sampled_from([0.0, 1e-3, 0.5, -1.0, 100.0])
-        slopes = data.draw(st.lists(slope, min_size=size, max_size=size).filter(lambda one: len(set(one)) > 1))
+        slopes = flattened(knots, data.draw(st.lists(slope, min_size=size, max_size=size)))
         n, d, width = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 8)), 2 * data.draw(st.integers(1, 150))
         problem = random_problem(inputs=n, dimension=d, seed=data.draw(st.integers(0, 99)))
         problem = Problem(problem.inputs, data.draw(st.sampled_from([1e-2, 1.0, 1e2])) * problem.targets)
@@ -195,15 +213,15 @@ class TestTraining:
     @pytest.mark.parametrize("index", ["certified", "dense"])
     def test_cases_that_were_wrong_once(self, index):
         problem = random_problem(inputs=4, dimension=4)
-        no_list = Activation([4.0], [0.5, 100.0])  # no neuron fires on anything, or is near
+        no_list = Activation([4.0], [0.0, 100.0])  # no neuron fires on anything, or is near
         train(problem, width=272, activation=no_list, seed=723, audit=True, index=index, max_iterations=4)
         large = Problem(problem.inputs, 1e3 * problem.targets)  # large weights are rounded where they are stored
-        bent = Activation([-2, 0, 1], [0.001, 0.5, 2, 0.001])
+        bent = Activation([-2, 0, 1], [0.001, 0, 2, 0.001])
         train(large, width=210, activation=bent, twins=True, audit=True, index=index, max_iterations=4)
 
     def test_equal_inputs(self):
         X = np.repeat(random_problem(inputs=4, dimension=3).inputs, 2, axis=0)
-        result = train(X, np.repeat(np.arange(4.0), 2), width=2000, audit=True, **options_of("hard_tanh"))
+        result = train(X, np.repeat(np.arange(4.0), 2), width=2000, audit=True, **options_of(BOTH))
         assert result.status == "converged"
 
 
@@ -223,7 +241,7 @@ class TestTheAudit:
         with pytest.raises(BrokenCertificate, match="is not that of the activation"):
             self.run(activation, monkeypatch)
 
-    @pytest.mark.parametrize("activation", ["hat", "hard_tanh", OWN])
+    @pytest.mark.parametrize("activation", ["hat", BOTH, STEP, OWN])
     def test_a_missed_knot_is_noticed(self, activation, monkeypatch):
         of = Pieces.of.__func__
 
@@ -235,27 +253,11 @@ class TestTheAudit:
         with pytest.raises(BrokenCertificate, match="is not that of the activation"):
             self.run(activation, monkeypatch)
 
-    @pytest.mark.parametrize("activation", ["abs", "hard_tanh"])
+    @pytest.mark.parametrize("activation", ["hat", BOTH, STEP])
     def test_a_drift_that_is_kept_secret_is_noticed(self, activation, monkeypatch):
-        monkeypatch.setattr(certified.Alike, "left_band", lambda self: False)
         monkeypatch.setattr(certified, "_TRUST", 0.0)
         with pytest.raises(BrokenCertificate):
             self.run(activation, monkeypatch)
-
-    def test_neurons_that_were_not_listed_are_noticed(self, monkeypatch):
-        monkeypatch.setattr(certified.Alike, "left_band", lambda self: False)
-        monkeypatch.setattr("thresher.shards.alike._BAND", 1e-3)
-        with pytest.raises(BrokenCertificate):
-            self.run("abs", monkeypatch)
-
-    def test_a_band_that_is_too_narrow_is_widened(self, monkeypatch):
-        monkeypatch.setattr("thresher.shards.alike._BAND", 1e-3)
-        self.run("abs", monkeypatch)
-
-    def test_a_linear_part_that_is_off_is_noticed(self, monkeypatch):
-        monkeypatch.setattr(knots, "_sum_at_start", lambda recipe: np.ones(recipe.inputs.shape[1]))
-        with pytest.raises(BrokenCertificate, match="is not that of the activation"):
-            self.run("leaky", monkeypatch)
 
 
 class TestTheLimit:
@@ -277,6 +279,7 @@ class TestTheLimit:
     @given(st.lists(st.floats(-2, 2), min_size=1, max_size=3, unique=True), st.floats(-0.98, 0.98), st.data())
     def test_of_any_knots(self, knots, rho, data):
         slopes = data.draw(st.permutations([0.0, 1.0, -0.5, 2.0]).map(lambda one: one[: len(knots) + 1]))
+        slopes = flattened(sorted(knots), slopes)
         limit = Pieces.of(*Activation(sorted(knots), slopes))
         expected = naive.mean_of_slopes(rho, sorted(knots), slopes)
         assert cofiring_probability(np.array([rho]), limit)[0] == pytest.approx(expected, abs=1e-7)
@@ -310,6 +313,8 @@ class TestRefusals:
             ([0], None, "list of numbers"),
             ([True], [0, 1], "must be a number"),
             (np.arange(30), [0, 1] * 15 + [0], "may have 16 knots; got 30"),
+            ([-1, 1], [0, 1, 0], r"must be flat where most .* lie, .* got slope 1 from -1 to 1\. Give slope 0 there"),
+            ([0.5], [0.01, 1], "got slope 0.01 from -inf to 0.5"),
         ],
     )
     def test_knots_and_slopes(self, knots, slopes, message):
@@ -320,9 +325,9 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"activation": OWN, "shift": 1.0}, "where its knots are; got shift=1 as well"),
-            ({"activation": "hard_tanh", "shift": 0.0}, "needs a shift above 0"),
+            ({"activation": "leaky"}, "activation must be 'relu', 'max', 'hat' or an Activation.*; got 'leaky'"),
             ({"activation": "hat", "twins": True, "start": "poisson"}, "activation='hat' has other pieces"),
-            ({"activation": "abs", "index": "certified", "penalty": 0.1}, "without a penalty"),
+            ({"activation": "hat", "index": "certified", "penalty": 0.1}, "without a penalty"),
             ({"activation": ([0], [0, 1])}, "or an Activation"),
         ],
     )
@@ -374,7 +379,7 @@ class TestTheorems:
 
     def test_another_kernel_is_noticed(self, monkeypatch):
         monkeypatch.setattr(NetworkSettings, "limit", property(lambda self: 0.7))
-        options = options_of("abs", width=200_000, max_iterations=0)
+        options = options_of(BOTH, width=200_000, max_iterations=0)
         (start,) = train(random_problem(inputs=8, dimension=6), callbacks=[CheckTheorems()], **options).history
         assert not start.statements[0].holds
 
@@ -394,6 +399,7 @@ TAMPERED = {
     "knots at infinity": {"knots": [float("inf")], "slopes": [0, 1]},
     "more": {"knots": [0.4], "slopes": [0, 1], "name": "mine"},
     "another shift": {"knots": [0.1], "slopes": [0, 1]},
+    "a slope in the background": {"knots": [0.4], "slopes": [0.3, 1]},
 }
 
 
@@ -409,43 +415,9 @@ def test_files_that_lie_are_refused(told, form, tmp_path):
         thresher.load(path)
 
 
-@pytest.mark.parametrize("common", [None, np.zeros(4), np.full(3, np.nan), np.zeros(3, np.float32)])
-def test_what_was_added_to_all_neurons_is_checked(common, tmp_path):
-    path = tmp_path / "net"
-    train(random_problem(inputs=5, dimension=3), width=60, shift=0.7, activation="abs").save(path, form="full")
-    stored = read_file(path, kind="model", version=VERSION)
-    tensors = {name: value for name, value in stored.tensors.items() if name != "common0"}
-    write_file(path, tensors | ({} if common is None else {"common0": common}), stored.metadata, kind="model",
-               version=VERSION)  # fmt: skip
-    with pytest.raises(ThresherError):
-        thresher.load(path)
-
-
 def test_classes_together():
     X = random_problem(inputs=12, dimension=6).inputs
     problems = [Problem(X, (np.arange(12) % 3 == k).astype(float)) for k in range(3)]
-    results = train_together(problems, width=4096, loss="softmax", audit=True, **options_of("abs", max_iterations=4))
+    results = train_together(problems, width=4096, loss="softmax", audit=True, **options_of(BOTH, max_iterations=4))
     outputs = np.stack([one.network.predict(X) for one in results], axis=1)
     assert (outputs.argmax(axis=1) == np.arange(12) % 3).all()
-
-
-def test_the_band_of_a_common_path_stays_narrow():
-    """Else nearly every pair is watched where inputs are many: as much memory as pairs."""
-    setup = Setup.of(
-        [random_problem(inputs=10, dimension=6)], complete({"width": 512, "shift": 1.0, "activation": "abs"})
-    )
-    alike = Alike(setup.recipe.at_knots())
-    alike.expect(0.001)
-    assert 0 < alike.band < WIDEST
-    alike.expect(10.0)
-    assert alike.band == WIDEST
-
-
-def test_memory_counts_on_steps_of_what_is_not_linear():
-    """The linear part fits as many inputs as there are columns: for more, neurons travel farther."""
-    given = NetworkSettings.checked(dimension=6, width=1024, shift=2.0, activation="hard_tanh")
-    slopes = given.pieces.slopes(np.random.default_rng(0).normal(size=1_000_000))
-    for n, usual in ((5, (slopes**2).mean()), (50, slopes.var())):
-        facts = Facts.of(np.ones(n), given, dtype="float32", first_step="limit")
-        assert facts.drift == pytest.approx(1 / usual / 32, rel=0.02)
-        assert facts.near <= 0.1 * 1024 * n * 2

@@ -90,8 +90,6 @@ class ShardEngine:
 
     def _linear_change(self, step: Step) -> NDArray[np.float64]:
         linear = self.gram().times(step.v)
-        if step.common is not None:
-            linear = linear + self._scale * self.firing_counts() * (self._recipe.inputs @ step.common)
         return linear if step.keep == 1 else linear + (step.keep - 1) * self.jacobian_times_displacement()
 
     def jacobian_times_displacement(self) -> NDArray[np.float64]:

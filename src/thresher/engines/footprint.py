@@ -17,7 +17,6 @@ from thresher.memory import allowed_bytes, require
 from thresher.model.hadamard import block_size, by_additions
 from thresher.model.network import NetworkSettings
 from thresher.shards import Kind
-from thresher.shards.alike import WIDEST
 from thresher.theory import firing_probability
 
 __all__ = ["Facts", "Footprint", "Shares", "matrix_bytes"]
@@ -41,7 +40,6 @@ class Facts(NamedTuple):
     drift: float  # of the first step, per square root of the inputs that a neuron fires on
     block: int  # start rows whose products are made by one transform, or 0: they are not made like that
     knots: int = 1  # of the activation: shards see each input once for each
-    near: float = 0.0  # pairs near a threshold, of neurons that fire on nothing but move as all do
 
     @property
     def at_knots(self) -> Facts:
@@ -55,7 +53,7 @@ class Facts(NamedTuple):
 
     def part_of(self, workers: int) -> Facts:
         """Return the facts of the neurons that one of several workers holds."""
-        return self._replace(**{name: getattr(self, name) / workers for name in ("neurons", "pairs", "awake", "near")})
+        return self._replace(**{name: getattr(self, name) / workers for name in ("neurons", "pairs", "awake")})
 
     @classmethod
     def of(cls, targets: NDArray[np.float64], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
@@ -63,19 +61,15 @@ class Facts(NamedTuple):
         n, width, pieces = len(targets), settings.width, settings.pieces
         firing, usual = settings.share, firing_probability(settings.limit)  # usual: the diagonal of the Gram matrix
         awake = width * -math.expm1(n * math.log1p(-min(firing, 1 - 1e-12)))
-        if pieces is not None and pieces.slope:
-            first_step = "gram"  # the first step is taken after the start
-            usual -= pieces.mean_slope**2 if n > settings.start.dimension else 0.0  # what is linear fits few inputs
         drift = float(np.sqrt(np.mean(targets**2))) / (max(usual, 1 / width) * math.sqrt(width))
         item, d = np.dtype(dtype).itemsize, settings.start.dimension
         neurons = width * n * firing if settings.start.kind == "poisson" else width
         block = block_size(d) if by_additions(settings.start.sequence, dtype) else 0
-        knots, near = 1, 0.0
-        if pieces is not None:  # what all move by, twice; a normal density is at most 0.4
+        knots = 1
+        if pieces is not None:
             knots, drift = len(pieces.jumps), drift * max(map(abs, pieces.jumps))
-            near = min(0.8 * abs(pieces.slope) * math.sqrt(n) * drift, 0.4 * WIDEST) * width * n * knots
         pairs = width * n * firing
-        return cls(width, neurons, n, d, settings.shift, item, first_step, pairs, awake, drift, block, knots, near)
+        return cls(width, neurons, n, d, settings.shift, item, first_step, pairs, awake, drift, block, knots)
 
 
 class Shares(NamedTuple):

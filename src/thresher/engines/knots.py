@@ -1,8 +1,7 @@
-"""Networks with any piecewise linear activation: the engine of a ReLU network on inputs at knots, and a linear part.
+"""Networks with any piecewise linear activation: the engine of a ReLU network on inputs at knots.
 
 What is kept, searched, certified and audited is that of ``model/activations/knots.py``. Outputs, Gram matrix and sketch
-are sums over knots of what it has. Where the background of the activation has a slope s, there is a linear part
-s / sqrt(m) <sum of a_r w_r, x>, all neurons move by s scale Xᵀ v alike, and the sum of a_r w_r follows from counts.
+are sums over knots of what it has.
 """
 
 from __future__ import annotations
@@ -17,31 +16,26 @@ from numpy.typing import NDArray
 from thresher.engines.engine import ShardEngine, start_shards
 from thresher.engines.gram import ShardGram
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Audit, Executor, Gram, JacobianSlice, Moved, Progress, Sketch, Started, Step
+from thresher.interfaces import Audit, Executor, Gram, Moved, Progress, Sketch, Started, Step
 from thresher.model.activations import curve_of
 from thresher.model.activations.knots import Knots
 from thresher.model.firing import Pattern
 from thresher.model.network import row_blocks
 from thresher.model.weights import DenseWeights, Weights
-from thresher.shards import Dense, Recipe
+from thresher.shards import Recipe
 from thresher.shards.pairs import REMEDY
 
 __all__ = ["KnotEngine", "start_at_knots"]
 
 Matrix = NDArray[np.float64]
-_BLOCK = 1 << 14  # neurons whose weights are summed at a time
 
 
 class KnotGram(Gram):
-    """G = J Jᵀ of a network with knots: of the ReLU network's G, and of the slopes of neurons where all have one."""
+    """G = J Jᵀ of a network with knots, from the ReLU network's G."""
 
     def __init__(self, gram: ShardGram, firing: NDArray[np.int64], recipe: Recipe) -> None:
         assert recipe.knots is not None
-        self._gram, self._recipe, self._knots, self._width = gram, recipe, recipe.knots, recipe.settings.width
-        self._neurons, self._firing, slope = recipe.settings.neurons, firing, recipe.knots.pieces.slope
-        # Per neuron: the square of the background's slope, and that slope times what slopes are above it (n,).
-        self._background = slope**2 * self._neurons / self._width
-        self._mixed = slope * recipe.knots.slopes(firing) / self._width
+        self._gram, self._knots, self._width, self._firing = gram, recipe.knots, recipe.settings.width, firing
 
     @property
     def size(self) -> int:
@@ -54,43 +48,22 @@ class KnotGram(Gram):
 
     @cached_property
     def _dense(self) -> Matrix:
-        gram = self._knots.gather(self._knots.gather(self._gram.dense()).T)
-        if self._background:
-            gram += (self._mixed[:, None] + self._mixed + self._background) * (self._knots.X @ self._knots.X.T)
-        return gram
+        return self._knots.gather(self._knots.gather(self._gram.dense()).T)
 
     def times(self, vector: Matrix) -> Matrix:
         """Return G @ vector, (n,) or (n, k). Cost: O(Kd) per firing pair, or O(K²n²) once the matrix was formed."""
         if "_dense" in self.__dict__:
             return self._dense @ vector
-        found = self._knots.gather(self._gram.times(self._knots.spread(vector)))
-        if self._background:
-            X, mixed = self._knots.X, self._mixed.reshape(-1, *(1,) * (vector.ndim - 1))
-            found += (mixed + self._background) * (X @ (X.T @ vector)) + X @ (X.T @ (mixed * vector))
-        return found
+        return self._knots.gather(self._gram.times(self._knots.spread(vector)))
 
     def diagonal(self) -> Matrix:
         """Return the diagonal of G (n,). Cost: O(Kn)."""
         X = self._knots.X
-        return np.einsum("nd,nd->n", X, X) * self._knots.squares(self._firing, self._neurons) / self._width
+        return np.einsum("nd,nd->n", X, X) * self._knots.squares(self._firing) / self._width
 
     def sketch(self, sketch: Sketch) -> Matrix:
-        """Return S Jᵀ (s, n); see the sketch for its cost, and with a background O(md) columns of S."""
-        found = self._knots.gather(self._gram.sketch(sketch).T).T
-        return found + self._knots.pieces.slope * self._of_all(sketch) @ self._knots.X.T if self._background else found
-
-    def _of_all(self, sketch: Sketch) -> Matrix:
-        """Return S times a_r / sqrt(m) for column k of the weights of every neuron r, (s, d)."""
-        settings, d = self._recipe.settings, self._knots.X.shape[1]
-        total, piece = np.zeros(1), None
-        for block in row_blocks(0, settings.neurons):
-            neurons = np.arange(block.start, block.stop)
-            bounds, columns = np.arange(len(block) + 1) * d, np.tile(np.arange(d, dtype=np.int32), len(block))
-            signs, pattern = settings.start.signs(neurons), Pattern(neurons, bounds, columns)
-            piece = JacobianSlice(pattern, signs, np.eye(d), settings.scale, settings.neurons)
-            total = total + sketch.gather(piece)
-        assert piece is not None
-        return sketch.finish(total, piece)
+        """Return S Jᵀ (s, n); see the sketch for its cost."""
+        return self._knots.gather(self._gram.sketch(sketch).T).T
 
 
 class KnotEngine:
@@ -103,26 +76,23 @@ class KnotEngine:
     outputs : of the ReLU network at the start (K n,)
     """
 
-    def __init__(self, engine: ShardEngine, recipe: Recipe, outputs: Matrix, *, summed: Matrix | None) -> None:
+    def __init__(self, engine: ShardEngine, recipe: Recipe, outputs: Matrix) -> None:
         knots = recipe.knots
         assert knots is not None
         self._engine, self._recipe, self._knots = engine, recipe, knots
         self._scale, self._offset = recipe.settings.scale, recipe.settings.offset()
-        # The sum of a_r w_r(0) and of a_r (w_r - w_r(0)), (d,), where they count.
-        self._start = summed
-        self._sum = self._tried = np.zeros(knots.X.shape[1])
         self._gram: Callable[[], KnotGram | None] = lambda: None
-        self.outputs = self._outputs = self._reached = self._of(outputs, self._sum)
+        self.outputs = self._outputs = self._reached = self._of(outputs)
 
     def begin(self, outputs: Matrix) -> Matrix:
         """Stand where a first step has led that was taken within the start, at outputs (K n,); return those (n,)."""
-        self._reached = self._of(outputs, self._sum)
+        self._reached = self._of(outputs)
         return self._reached
 
     def linearise(self) -> Gram:
         """Make the current weights the point that steps start from, and return the Gram operator there."""
         self._engine.linearise()
-        self._sum, self._outputs, self._gram = self._tried, self._reached, lambda: None
+        self._outputs, self._gram = self._reached, lambda: None
         return self.gram()
 
     def gram(self) -> Gram:
@@ -135,23 +105,13 @@ class KnotEngine:
 
     def move(self, step: Step) -> Moved:
         """Put the neurons at D <- keep D + Jᵀ v from the last ``linearise``; may be called again to retreat."""
-        taken = Step(self._knots.spread(step.v), step.keep)
-        if self._start is not None:
-            slope, X, N = self._knots.pieces.slope, self._knots.X, self._recipe.settings.neurons
-            common = slope * self._scale * (X.T @ step.v)
-            pushed = self._knots.slopes(self._engine.firing_counts()) * step.v
-            self._tried = step.keep * self._sum + N * common + self._scale * (X.T @ pushed)
-            taken = taken._replace(common=common)
-        outputs, effort = self._engine.move(taken)
-        if self._recipe.kind.DENSE and self._start is not None:  # of what is stored, which is rounded
-            self._tried = sum(self._engine._map(Dense.signed_sum), np.zeros(self._knots.X.shape[1]))
-        self._reached = self._of(outputs, self._tried)
+        outputs, effort = self._engine.move(step._replace(v=self._knots.spread(step.v)))
+        self._reached = self._of(outputs)
         return Moved(self._reached, effort)
 
     def jacobian_times_displacement(self) -> Matrix:
         """Return J (W - W(0)) (n,) at the last ``linearise``."""
-        found = self._knots.gather(self._engine.jacobian_times_displacement())
-        return found if self._start is None else found + self._linear(self._sum)
+        return self._knots.gather(self._engine.jacobian_times_displacement())
 
     def squared_distance(self) -> float:
         """Return ||W - W(0)||² where the last ``move`` led."""
@@ -192,12 +152,8 @@ class KnotEngine:
         """Return the weights and forget the rest: what was returned stays valid, nothing else may be called."""
         return _on_inputs(self._engine.finish(), self._knots)
 
-    def _of(self, outputs: Matrix, summed: Matrix) -> Matrix:
-        found = self._knots.gather(outputs) + self._offset
-        return found if self._start is None else found + self._linear(self._start + summed)
-
-    def _linear(self, vector: Matrix) -> Matrix:
-        return self._knots.pieces.slope * self._scale * (self._knots.X @ vector)
+    def _of(self, outputs: Matrix) -> Matrix:
+        return self._knots.gather(outputs) + self._offset
 
 
 def start_at_knots(
@@ -209,37 +165,21 @@ def start_at_knots(
     sizes: Sequence[Matrix],
     first_steps: Sequence[Step | None],
 ) -> list[tuple[KnotEngine, Started]]:
-    """Start one engine per output, as ``start_shards`` does, of a recipe at knots; sizes and steps are of the inputs.
-
-    Where the background has a slope, the first step is taken after the start.
-    """
+    """Start one engine per output, as ``start_shards`` does, at knots; sizes and steps are of the inputs."""
     knots = recipe.knots
     assert knots is not None
-    linear = knots.pieces.slope != 0
     started = start_shards(
         recipe, executor, progress, ranges=ranges, sizes=[knots.spread(size) for size in sizes],
-        first_steps=[None if step is None or linear else step._replace(v=knots.spread(step.v)) for step in first_steps],
+        first_steps=[None if step is None else step._replace(v=knots.spread(step.v)) for step in first_steps],
     )  # fmt: skip
-    summed = _sum_at_start(recipe) if linear else None
     found = []
-    for (engine, (before, after, screen)), step in zip(started, first_steps, strict=True):
-        made = KnotEngine(engine, recipe, before.outputs, summed=summed)
+    for engine, (before, after, screen) in started:
+        made = KnotEngine(engine, recipe, before.outputs)
         before = before._replace(outputs=made.outputs)
         if after is not None:
             after = after._replace(outputs=made.begin(after.outputs))
-        elif step is not None:
-            after = made.move(step)
         found.append((made, Started(before, after, screen)))
     return found
-
-
-def _sum_at_start(recipe: Recipe) -> Matrix:
-    """Return the sum of a_r w_r(0) (d,), which is 0 for twins. Cost: O(md)."""
-    start, total = recipe.settings.start, np.zeros(recipe.inputs.shape[1])
-    for block in row_blocks(0, 0 if start.twins else recipe.settings.neurons, size=_BLOCK):
-        rows = start.block(block.start, block.stop).astype(np.float64)
-        total += start.signs(np.arange(block.start, block.stop)) @ rows
-    return total
 
 
 def _on_inputs(weights: Weights | DenseWeights, knots: Knots) -> Weights | DenseWeights:

@@ -136,16 +136,6 @@ def of_offset(longest: float, offset: float, unit: float) -> float:
 
 
 @register_jitable
-def of_common(length: float, d: int, near: float) -> float:
-    """Return what float64 loses where a vector of at most that length was added to all neurons alike.
-
-    The vector is a sum of steps; its product with an input goes through d + 2 roundings, and is added to a number about
-    ``near`` or smaller than the length. 0 if nothing was added.
-    """
-    return (d + 12) * FINE * (2.0 * length + near) if length > 0.0 else 0.0
-
-
-@register_jitable
 def of_change(count: int, d: int, unit: float, total: float) -> float:
     """Return a bound on the error of a sum of ``count`` inner products of inputs with coefficients, added to a number.
 

@@ -42,7 +42,6 @@ class ShardConstants(NamedTuple):
     twins: bool
     tail: float  # probability that a row fires on an input, where rows are drawn at inputs
     trust: float  # share of the drift that is reported: 1, except where a test breaks certificates
-    alike: float  # firing inputs that a neuron drifts as for by what all neurons move by alike; 0: by nothing
 
 
 class Inputs(NamedTuple):
@@ -68,15 +67,10 @@ class CoarseProducts(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where the neurons stand: snapshot ``now`` of the running sum of steps, ``sums`` (snapshots, n).
-
-    What all neurons moved by alike, times their sign, is in products with the inputs; (snapshots, 0) if there is none.
-    """
+    """Where the neurons stand: snapshot ``now`` of the running sum of steps, ``sums`` (snapshots, n)."""
 
     sums: NDArray[np.float64]
     now: int
-    common: NDArray[np.float64]  # (snapshots, n), or (snapshots, 0)
-    travelled: NDArray[np.float64]  # (snapshots,): how far that has led, along its path
 
 
 class WakeUps(NamedTuple):

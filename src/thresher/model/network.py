@@ -233,7 +233,7 @@ class Network(Exports):
     def neurons(self) -> Neurons:
         """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`.
 
-        With another activation than ReLU there is a neuron for each knot, and two for a linear part.
+        With another activation than ReLU there is a neuron for each knot.
         """
         pieces, offset = self.settings.pieces, self.settings.offset()
         if self.settings.start.twins:
@@ -255,8 +255,6 @@ class Network(Exports):
 
     def _pairs(self, offset: float) -> Neurons:
         start, pairs = self.settings.start, np.unique(self.weights.moved_neurons() // 2)
-        if self._moved == self.settings.neurons:
-            pairs = np.arange(self.settings.neurons // 2)
         what = f"arrays of {len(pairs):,} pairs of neurons"
         require(6 * 8 * len(pairs) * start.dimension, budget=None, what=what, remedy="Use predict on the network.")
         first, second = (self.weights.vectors(2 * pairs + twin) for twin in (0, 1))
@@ -300,13 +298,7 @@ class Network(Exports):
         return total * self.settings.scale
 
     def __repr__(self) -> str:
-        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={self._moved})"
-
-    @property
-    def _moved(self) -> int:
-        """How many neurons have moved: all, where the background of the activation has a slope."""
-        alike = not self.weights.dense and self.weights.common is not None
-        return self.settings.neurons if alike else len(self.weights.moved_neurons())
+        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={len(self.weights.moved_neurons())})"
 
     def describe(self) -> dict[str, str]:
         """Return a short description of the network."""
@@ -320,7 +312,7 @@ class Network(Exports):
             if own
             else f"{self.settings.activation}, shift {self.shift:.4g}",
             "seed": str(start.seed) + _ROWS[start.sequence],
-            "moved": f"{self._moved:,} neurons",
+            "moved": f"{len(self.weights.moved_neurons()):,} neurons",
         }
 
     def _repr_html_(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.loops.pairs.by_neuron import look_at, merge_coefficients
-from thresher.loops.rounding import of_common, of_look
+from thresher.loops.rounding import of_look
 from thresher.model.firing import Pattern
 from thresher.model.geometry import Geometry
 from thresher.model.poisson import AnyStart
@@ -45,11 +45,7 @@ class Position(NamedTuple):
         change = pattern.per_pair(push) * step.v[pattern.inputs]
         kept = weights.coefficients if step.keep == 1 else step.keep * weights.coefficients
         *support, coefficients = merge_coefficients(*weights.support, kept, *pattern, change)
-        moved = self.with_coefficients(Pattern(*support), coefficients)
-        if step.common is None:
-            return moved
-        common = step.common if weights.common is None else step.keep * weights.common + step.common
-        return moved.with_common(common)
+        return self.with_coefficients(Pattern(*support), coefficients)
 
     def with_coefficients(self, support: Pattern, coefficients: NDArray[np.float64]) -> Position:
         """Return the position with other coefficients (pairs,) on other pairs. Cost: O(pairs)."""
@@ -61,11 +57,6 @@ class Position(NamedTuple):
         weights = self.weights._replace(support=support, coefficients=coefficients)
         return self._replace(weights=weights, rounding=rounding)
 
-    def with_common(self, common: NDArray[np.float64]) -> Position:
-        """Return the position with something else (d,) added to every neuron, times its sign. Cost: O(d)."""
-        rounding = self.rounding + of_common(float(np.linalg.norm(common)), len(common), self.geometry.farthest)
-        return self._replace(weights=self.weights._replace(common=common), rounding=rounding)
-
     def exact(self, neurons: NDArray[np.int64], inputs: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the pre-activation of each pair (neurons[p], inputs[p]), less offsets: the value that decides.
 
@@ -76,8 +67,6 @@ class Position(NamedTuple):
         start = weights.start.rows(distinct).astype(np.float64, order="C")
         stored = (*weights.support, weights.coefficients)
         values: NDArray[np.float64] = look_at(distinct, start, places, inputs, *stored, X, products)
-        if weights.common is not None:
-            values += weights.start.signs(neurons) * (X @ weights.common)[inputs]
         return values if offsets is None else values - offsets[inputs]
 
     def preactivations(

@@ -23,28 +23,20 @@ _BLOCK = 1 << 16  # moved neurons whose displacements are formed together
 
 
 class Step(NamedTuple):
-    """One update of D = W - W(0): D <- keep D + Jᵀ v, with v (n,) and the Jacobian J of where the step starts.
-
-    ``common`` (d,), if any, is added to every neuron as well, times its sign.
-    """
+    """One update of D = W - W(0): D <- keep D + Jᵀ v, with v (n,) and the Jacobian J of where the step starts."""
 
     v: NDArray[np.float64]
     keep: float = 1.0
-    common: NDArray[np.float64] | None = None
 
 
 class Weights(NamedTuple):
-    """Start weights plus coefficients on the inputs (n, d): ``coefficients`` (pairs,) of the pairs in ``support``.
-
-    ``common`` (d,), if any, was added to every neuron as well, times its sign.
-    """
+    """Start weights plus coefficients on the inputs (n, d): ``coefficients`` (pairs,) of the pairs in ``support``."""
 
     start: AnyStart
     inputs: NDArray[np.float64]
     support: Pattern
     coefficients: NDArray[np.float64]
     dtype: np.dtype[np.floating]  # of the vectors of a block: the working precision of training
-    common: NDArray[np.float64] | None = None
 
     @property
     def dense(self) -> Literal[False]:
@@ -54,13 +46,7 @@ class Weights(NamedTuple):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what training added, by name: what a file keeps."""
         neurons, bounds, inputs = self.support
-        found: dict[str, NDArray[Any]] = {
-            "neurons": neurons,
-            "bounds": bounds,
-            "places": inputs,
-            "coefficients": self.coefficients,
-        }
-        return found if self.common is None else {**found, "common": self.common}
+        return {"neurons": neurons, "bounds": bounds, "places": inputs, "coefficients": self.coefficients}
 
     @classmethod
     def at_start(cls, start: AnyStart, inputs: NDArray[np.float64], *, dtype: DTypeLike) -> Weights:
@@ -81,7 +67,7 @@ class Weights(NamedTuple):
         return self._replace(support=support, coefficients=coefficients)
 
     def moved_neurons(self) -> NDArray[np.int64]:
-        """Return the neurons that have left their start, ascending (k,), but for what was added to all of them."""
+        """Return the neurons that have left their start, ascending (k,)."""
         return self.support.neurons
 
     def part(self, first: int, last: int) -> Weights:
@@ -103,15 +89,10 @@ class Weights(NamedTuple):
             start = self.start.rows(neurons)
         start = np.ascontiguousarray(start)  # ten times faster to add to, row by row
         vectors: NDArray[np.float64] = materialise(neurons, start, *self.support, self.coefficients, self.inputs)
-        if self.common is not None:
-            vectors += self.start.signs(neurons)[:, None] * self.common
         return vectors
 
     def distances(self) -> NDArray[np.float64]:
-        """Return how far each moved neuron is from its start, ||w_r - w_r(0)|| (k,). Cost: O(d) per coefficient.
-
-        What was added to all neurons is not counted.
-        """
+        """Return how far each moved neuron is from its start, ||w_r - w_r(0)|| (k,). Cost: O(d) per coefficient."""
         from scipy import sparse  # training does not need it
 
         count, found = len(self.support.neurons), [np.empty(0)]

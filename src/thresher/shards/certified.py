@@ -34,7 +34,6 @@ from thresher.model.firing import Pattern
 from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.position import Position
 from thresher.model.weights import Floating, Weights
-from thresher.shards.alike import Alike
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs, shard_constants
@@ -65,7 +64,6 @@ class Certified(PairShard):
         self._clock = 0.0
         self._anchor = self._now = 0  # snapshots: the point of linearisation, and where the neurons stand
         self._sums = np.zeros((1, len(recipe.inputs)))  # snapshots of the running sum of steps, Gamma
-        self._alike = Alike(recipe)
 
     @staticmethod
     def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
@@ -84,8 +82,7 @@ class Certified(PairShard):
         beyond = firing_probability(facts.shift - band) - firing_probability(facts.shift)
         watched = 1.25 * facts.pairs + facts.awake * facts.inputs * beyond
         bases = 1.5 * facts.pairs  # of entries that have fired, some of them moved
-        watched += facts.near
-        lists = watched * (3 + 2 * facts.item) + 8 * bases + min(facts.awake + facts.near, facts.neurons) * _PER_NEURON
+        lists = watched * (3 + 2 * facts.item) + 8 * bases + facts.awake * _PER_NEURON
         return float(max(lists, facts.weights) + facts.weights)
 
     @staticmethod
@@ -118,12 +115,10 @@ class Certified(PairShard):
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
-        self._alike.expect(expected)
-        # A third of what neurons move by alike, since bands are at least three times as wide.
-        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP) + self._alike.band / 3
+        self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
         return StartScan(
             self._settings, self._geometry, first_step, neurons=self._neurons, inputs=self._loop_inputs,
-            band=self._band, rounded=self._rounded, near=self._alike.band,
+            band=self._band, rounded=self._rounded,
         )  # fmt: skip
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
@@ -133,9 +128,8 @@ class Certified(PairShard):
         self._bases_used = int(ends[-1]) if len(ends) else 0
         self._lists = lists.with_bases(0, self._entries_used)
         self._constants = shard_constants(
-            self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST,
-            alike=self._alike.inputs,
-        )  # fmt: skip
+            self._settings, self._geometry, self._neurons, band=self._band, guards=scan.guards, trust=_TRUST
+        )
         self._linear_pairs, self._flips = scan.before.firing, scan.after.flips
         if first_step is not None:
             self._take_snapshot(first_step)
@@ -149,10 +143,7 @@ class Certified(PairShard):
         """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""
         if step.keep != 1:
             raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
-        self._take_snapshot(self._sums[self._anchor] - step.v, step.common)
-        self._listed_again = 0
-        if self._alike.left_band():
-            self._list_more()
+        self._take_snapshot(self._sums[self._anchor] - step.v)
         places, visits = trees.query(self._nodes, 0, -self._clock)
         forced = np.zeros(len(places), np.bool_)
         if len(self._pending):
@@ -168,10 +159,10 @@ class Certified(PairShard):
         self._pending = np.union1d(pending, flipped_again) if len(flipped_again) else pending.copy()
         self._flips = visited.on + visited.off + again.on + again.off
         effort = Effort(
-            looks=visited.looks + again.looks + self._listed_again,
+            looks=visited.looks + again.looks,
             visits=visits,
             touches=self._climb(places),
-            moved=int(np.count_nonzero(self._lists.linear)) if step.common is None else len(self._neurons),
+            moved=int(np.count_nonzero(self._lists.linear)),
             rescans=visited.n_left_band,
             flips=self._flips,
             firing=self._linear_pairs + visited.on + again.on - visited.off - again.off,
@@ -214,8 +205,7 @@ class Certified(PairShard):
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``. Cost: O(pairs)."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True)
-        dtype, common = self._geometry.dtype, self._alike.at(self._anchor)
-        return Weights(self._settings.start, self._inputs, support, coefficients, dtype, common)
+        return Weights(self._settings.start, self._inputs, support, coefficients, self._geometry.dtype)
 
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(pairs)."""
@@ -226,14 +216,13 @@ class Certified(PairShard):
         # A coefficient is the difference of its base and the running sum; both may be larger than it, and are rounded.
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
-        lost = of_coefficients(longest, peak) + self._alike.rounding(self._constants.near)
-        return made._replace(weights=weights, rounding=made.rounding + lost)
+        return made._replace(weights=weights, rounding=made.rounding + of_coefficients(longest, peak))
 
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
         support, coefficients = self._extract(self._lists.fired, only_moved=True, snapshot=self._now)
         tried = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
-        return self._squared_distance(tried.weights._replace(common=self._alike.at(self._now)))
+        return self._squared_distance(tried.weights)
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
@@ -253,43 +242,17 @@ class Certified(PairShard):
             return self._rotated.room(self._block())
         return np.empty((_START_BLOCK, len(self._inputs)), self._geometry.dtype)
 
-    def _take_snapshot(self, running_sum: NDArray[np.float64], common: NDArray[np.float64] | None = None) -> None:
-        here = self._alike.at(self._anchor)
+    def _take_snapshot(self, running_sum: NDArray[np.float64]) -> None:
         self._clock += float(np.abs(running_sum - self._sums[self._now]).max())
-        self._clock += self._alike.take(here if common is None or here is None else here + common)
         self._sums = np.vstack([self._sums, running_sum])
         self._now += 1
 
     def _point(self, snapshot: int | None = None) -> Point:
         snapshot = self._now if snapshot is None else snapshot
-        return Point(self._sums, snapshot, self._alike.products, self._alike.travelled)
+        return Point(self._sums, snapshot)
 
     def _wake_ups(self) -> WakeUps:
         return WakeUps(self._clock, self._nodes[len(self._nodes) // 2 :, 0])
-
-    _listed_again = 0  # looks of the last move at neurons that had no watchlist
-
-    def _list_more(self) -> None:
-        """Watch more of the neurons that fire on nothing, all of which have moved: by start rows that are made again.
-
-        Cost: O(nd) per neuron.
-        """
-        neurons, copies, room = len(self._lists.neurons), self._settings.start.copies, self._room()
-        lists, used = self._lists.for_neurons(len(self._neurons)), (neurons, self._entries_used)
-        seen = self._now - 1
-        for block in self._start_blocks():
-            made = StartBlock.make(self._settings.start, self._geometry, block, out=room, rotated=self._rotated)
-            signs = self._settings.start.signs(np.arange(block.start * copies, block.stop * copies))
-            lists, used = lists.with_near(
-                used, made, signs, self._constants, first=copies * block.start - self._neurons.start,
-                band=self._alike.band, listed=self._lists.neurons, seen=seen, drift=self._alike.travelled[seen],
-            )  # fmt: skip
-        self._entries_used = used[1]
-        self._lists, places = lists.cut(used[0]).by_neuron()
-        self._pending = np.sort(places[self._pending])
-        due = np.inf if used[0] else -np.inf  # all are due, and get new wake-ups
-        self._nodes = np.full((2 * max(used[0], 1), 1), due, np.float32)
-        self._listed_again = len(self._neurons) * len(self._inputs)
 
     def _scan_again(
         self, places: NDArray[np.int64], corrections: NDArray[np.float64]

@@ -181,18 +181,14 @@ class Dense(PairShard):
         """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
         push, keep = self._push(step.v), self._margins.fast.dtype.type(step.keep)
-        outputs, self._distance, self._signed = np.zeros(len(self._inputs)), 0.0, np.zeros(self._inputs.shape[1])
+        outputs, self._distance = np.zeros(len(self._inputs)), 0.0
         firing = flips = 0
         for rows in self._blocks():
             signs = self._signs(rows).astype(keep.dtype)
             tried = (keep.dtype.type(self._settings.scale) * signs)[:, None] * self._pushes(self._bits[rows], push)
-            if step.common is not None:
-                tried += signs[:, None] * step.common.astype(tried.dtype)
             if len(self._moved) and keep:
                 tried += keep * self._moved[rows]
             self._tried[rows] = tried
-            if step.common is not None:
-                self._signed += signs.astype(np.float64) @ tried
             margins = self._margins.of_vectors(self._start_rows(rows), tried)
             bits = np.packbits(margins >= 0, axis=1)
             flips += int(np.bitwise_count(bits ^ self._bits[rows]).sum())
@@ -312,10 +308,6 @@ class Dense(PairShard):
     def squared_distance(self) -> float:
         """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(1)."""
         return self._distance
-
-    def signed_sum(self) -> Matrix:
-        """Return the sum of a_r (w_r - w_r(0)) (d,) where the last ``move`` led, if all neurons moved. Cost: O(1)."""
-        return self._signed
 
     _distance = 0.0
 

@@ -101,11 +101,7 @@ class PairShard:
 
     def _squared_distance(self, weights: Weights) -> float:
         """Return this shard's share of ||W - W(0)||² at some weights."""
-        if weights.common is None:
-            return float((weights.distances() ** 2).sum())
-        blocks = row_blocks(self._neurons.start, self._neurons.stop)
-        moved = (weights.vectors(block) - weights.start.block(block.start, block.stop) for block in blocks)
-        return float(sum((rows**2).sum() for rows in moved))
+        return float((weights.distances() ** 2).sum())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return None: no certificates are kept."""

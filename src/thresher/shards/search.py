@@ -52,8 +52,6 @@ class SearchShard(PairShard):
         moved = pattern.neurons
         if step.keep != 1:
             moved = np.union1d(moved, self._position.weights.support.neurons)
-        if self._tried.weights.common is not None:
-            moved = np.arange(self._neurons.start, self._neurons.stop)
         if self._last_moved is not None:
             moved = np.union1d(moved, self._last_moved)
         self._last_moved = moved

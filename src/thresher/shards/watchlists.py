@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thresher.interfaces import Effort
 from thresher.loops import screen
 from thresher.loops.certified.start_scan import scan_block
-from thresher.loops.rounding import rounded_down, unit_roundoff
+from thresher.loops.rounding import unit_roundoff
 from thresher.loops.structures import Guards, Inputs, RoundedInputs, Screen, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
 from thresher.model.hadamard import Rotated, by_additions
@@ -87,64 +87,9 @@ class Watchlists(NamedTuple):
         """Return the watchlists of the first so many neurons."""
         return self._replace(**{name: getattr(self, name)[:neurons] for name in self._of_neurons()})
 
-    def for_neurons(self, neurons: int) -> Watchlists:
-        """Return watchlists with room for that many neurons. Cost: O(neurons)."""
-        more = {name: np.empty(neurons - len(self.neurons), getattr(self, name).dtype) for name in self._of_neurons()}
-        return self._replace(**{name: np.concatenate([getattr(self, name), more[name]]) for name in more})
-
-    def by_neuron(self) -> tuple[Watchlists, NDArray[np.int64]]:
-        """Return watchlists whose neurons ascend, and the new place of each (k,). Cost: O(k log k)."""
-        order, places = np.argsort(self.neurons, kind="stable"), np.empty(len(self.neurons), np.int64)
-        places[order] = np.arange(len(order))
-        return self._replace(**{name: getattr(self, name)[order] for name in self._of_neurons()}), places
-
     @classmethod
     def _of_neurons(cls) -> list[str]:
         return [name for name in cls._fields if name not in (*_OF_ENTRIES, "base")]
-
-    def with_near(
-        self,
-        used: tuple[int, int],
-        made: StartBlock,
-        signs: NDArray[np.float64],
-        constants: ShardConstants,
-        *,
-        first: int,
-        band: float,
-        listed: NDArray[np.int32],
-        seen: int = 0,
-        drift: float = 0.0,
-    ) -> tuple[Watchlists, tuple[int, int]]:
-        """Return watchlists with those neurons of a block as well that fire on nothing and have inputs in the band.
-
-        ``used`` = (neurons, entries) are taken, and those to be returned beside the lists. ``signs`` are of the neurons
-        of the block, of which ``first`` is the first in the shard; those that are ``listed`` are left out. They have
-        certificates from their start on, and had drifted by ``drift`` at the snapshot ``seen``.
-
-        Cost: O(n) per row.
-        """
-        rows, lists, unit = len(made.block), self, unit_roundoff(self.start.dtype)
-        Z, copies = made.products[:rows, : made.inputs].astype(np.float64), len(signs) // rows
-        margins = np.abs(Z - constants.shift) - made.guards.made
-        near = constants.shift - made.guards.made - (1 + 8 * unit) * (band + 8 * unit * constants.near) <= Z
-        neuron, entry = used
-        for copy in range(copies):
-            numbers = first + copies * np.arange(rows) + copy
-            fresh = np.flatnonzero(near.any(axis=1) & ~np.isin(numbers, listed))
-            own, inputs = np.nonzero(near[fresh])
-            lists, own = lists.with_room(entry + len(own)), np.searchsorted(own, np.arange(len(fresh) + 1))
-            begins, some, place = entry + own, slice(entry, entry + own[-1]), slice(neuron, neuron + len(fresh))
-            of_row = np.repeat(fresh, np.diff(own))
-            lists.inputs[some], lists.start[some], lists.side[some] = inputs, Z[of_row, inputs], False
-            lists.expiry[some] = margins[of_row, inputs] - 8 * unit * np.abs(margins[of_row, inputs])
-            lists.neurons[place], lists.sign[place] = numbers[fresh], signs[copies * fresh + copy]
-            lists.begin[place], lists.length[place] = begins[:-1], np.diff(own)
-            lists.linear[place] = lists.fired[place] = lists.base_begin[place] = 0
-            lists.drift[place], lists.band[place], lists.seen[place] = drift, rounded_down(band, 2 * unit), seen
-            if len(fresh):
-                lists.soonest[place] = np.minimum(np.minimum.reduceat(lists.expiry[some], own[:-1]), lists.band[place])
-            neuron, entry = neuron + len(fresh), int(begins[-1])
-        return lists, (neuron, entry)
 
     def with_bases(self, used: int, wanted: int) -> Watchlists:
         """Return watchlists with room for that many bases besides those used; the same ones if there is.
@@ -173,14 +118,13 @@ def shard_constants(
     band: float,
     guards: Guards,
     trust: float = 1.0,
-    alike: float = 0.0,
 ) -> ShardConstants:
     """Return what loops over watchlists know of a shard."""
     start, offsets = settings.start, geometry.offsets
     near = settings.shift if offsets is None else float(np.abs(offsets + settings.shift).max())
     return ShardConstants(
         settings.shift, near, guards, unit_roundoff(geometry.dtype), settings.scale, band, np.uint64(start.seed),
-        neurons.start, start.twins, start.tail, trust, alike,
+        neurons.start, start.twins, start.tail, trust,
     )  # fmt: skip
 
 
@@ -192,7 +136,6 @@ class StartBlock(NamedTuple):
     weights: Floating  # (0, d), or (rows, padded d)
     screened: Screen | None
     guards: Guards
-    inputs: int  # n
 
     @classmethod
     def make(
@@ -215,26 +158,25 @@ class StartBlock(NamedTuple):
             products = rotated.products(block.start, block.stop, out=out)
             geometry.less_offsets(products[:, :n])
             guards = rotated.guards.plus(*geometry.lost(rotated.longest))
-            return cls(block, products, np.empty((0, fast.shape[1]), fast.dtype), None, guards, n)
+            return cls(block, products, np.empty((0, fast.shape[1]), fast.dtype), None, guards)
         rows = start.base_block(block.start, block.stop)
         norms = np.sqrt(screen.squares(rows))
         working, exact = geometry.guards(norms=norms)
         guards = Guards(working, exact, working)
         if rounded is not None:
             weights = screen.transpose(rows, fast.dtype)
-            return cls(block, out[:0], weights, screen.make_screen(rows, rounded), guards, n)
+            return cls(block, out[:0], weights, screen.make_screen(rows, rounded), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         geometry.less_offsets(products)
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, np.empty((0, len(rows)), fast.dtype), None, guards, n)
+        return cls(block, products, np.empty((0, len(rows)), fast.dtype), None, guards)
 
 
 class StartScan:
     """One pass over start weights, block by block: which neurons fire, the first step, the watchlists after it.
 
     Blocks come with pre-activations, or rounded if there are ``rounded`` inputs to screen them with.
-    Of neurons that fire on nothing those with inputs within ``near`` below the threshold get watchlists too, if it is
-    not 0. ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
+    ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
     ``after`` are what was counted.
     """
 
@@ -248,9 +190,8 @@ class StartScan:
         inputs: Inputs,
         band: float,
         rounded: RoundedInputs | None = None,
-        near: float = 0.0,
     ) -> None:
-        self._settings, self._geometry, self._near = settings, geometry, near
+        self._settings, self._geometry = settings, geometry
         self._copies = settings.start.copies
         self._rows = range(neurons.start // self._copies, neurons.stop // self._copies)
         self._inputs = inputs
@@ -285,7 +226,7 @@ class StartScan:
 
         Cost: O(n) per row, O(nd) in whole numbers if it is screened, and O(firing inputs) per input near the threshold.
         """
-        block, Z, weights, screened, guards, _ = start_block
+        block, Z, weights, screened, guards = start_block
         self.guards = max(self.guards, guards)  # all of them grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         constants, fired = self._constants._replace(guards=guards), self._used[0]
@@ -303,11 +244,6 @@ class StartScan:
                 break
             self._make_room(block.start + done)
             rows = rows._replace(first=done)
-        if self._near:
-            listed, first = self._lists.neurons[fired : self._used[0]], self._copies * place
-            self._lists, self._used = self._lists.with_near(
-                self._used, start_block, signs, constants, first=first, band=self._near, listed=listed
-            )
         moved = self._used[0] - fired if self._step.any() else 0
         self.before = self.before.plus(Effort(looks=len(block) * len(self._step)))
         self.after = self.after.plus(Effort(moved=moved))
@@ -344,8 +280,6 @@ class StartScan:
         """Return the watchlists, the places of neurons with pairs that flipped, and the number of entries in use."""
         neurons, entries = self._used
         lists = self._lists.cut(neurons)
-        if self._near:
-            lists, _ = lists.by_neuron()
         flipped = np.flatnonzero(lists.seen < 0)
         lists.seen[:] = 0
         return lists, flipped, entries

@@ -45,8 +45,7 @@ def mean_slopes(rho: Matrix, pieces: Pieces) -> Matrix:
     Cost: some hundred nanoseconds an entry and pair of knots.
     """
     steps = [side * jump for side, jump in zip(pieces.sides, pieces.jumps, strict=True)]
-    above = sum(step * float(special.ndtr(-t)) for step, t in zip(steps, pieces.thresholds, strict=True))
-    total = np.full(rho.shape, pieces.slope**2 + 2 * pieces.slope * above)
+    total = np.zeros(rho.shape)
     for a, b in itertools.product(range(len(steps)), repeat=2):
         same = pieces.sides[a] * pieces.sides[b]
         total += steps[a] * steps[b] * both_above(same * rho, pieces.thresholds[a], pieces.thresholds[b])

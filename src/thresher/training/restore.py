@@ -151,20 +151,8 @@ def _network(setup: Setup, tensors: Tensors, place: int) -> Network:
     names = ("neurons", "bounds", "places", "coefficients")
     neurons, bounds, places, coefficients = (tensors[f"{name}{place}"] for name in names)
     _check_support(settings, len(inputs), neurons, bounds, places, coefficients)
-    support, common = Pattern(neurons, bounds, places), _common(settings, tensors, place)
-    return Network(settings, Weights(settings.start, inputs, support, coefficients, np.dtype(setup.dtype), common))
-
-
-def _common(settings: NetworkSettings, tensors: Tensors, place: int) -> NDArray[np.float64] | None:
-    """Return what was added to all neurons (d,), if the background of the activation has a slope."""
-    common, linear = tensors.get(f"common{place}"), settings.pieces is not None and settings.pieces.slope != 0
-    if common is None and not linear:
-        return None
-    if common is None or not linear or common.dtype != np.float64 or common.shape != (settings.start.dimension,):
-        raise ValueError("what was added to all neurons does not fit the activation")
-    if not np.isfinite(common).all():
-        raise ValueError("what was added to all neurons is not finite")
-    return common
+    support = Pattern(neurons, bounds, places)
+    return Network(settings, Weights(settings.start, inputs, support, coefficients, np.dtype(setup.dtype)))
 
 
 def _check_support(

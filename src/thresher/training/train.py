@@ -108,10 +108,9 @@ def train(
         paper's parameters
     first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
         exists; ``"gram"`` from the Gram matrix itself
-    activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant. Others that are linear
-        between knots: ``"leaky"`` has slope 0.01 below the shift and 1 above it, ``"abs"`` -1 and 1; ``"hard_tanh"`` is
-        min(max(z, -b), b); ``"hat"`` rises from b to b + 1 and is back at 0 from b + 2 on. Or an :class:`Activation`
-        with knots and slopes of one's own, which takes the place of the shift. See :doc:`activations`
+    activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant. ``"hat"``
+        rises from b to b + 1 and is back at 0 from b + 2 on. Or an :class:`Activation` with knots and slopes of one's
+        own, flat where most start pre-activations lie, which takes the place of the shift. See :doc:`activations`
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
     start : where the start rows come from. ``"random"``: they are independent. ``"hadamard"``: some hundred rows at a
         time share random signs, and products with them take additions alone: the certified search in float32 starts

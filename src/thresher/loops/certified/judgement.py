@@ -20,7 +20,7 @@ from thresher.loops.rounding import FINE, of_change, of_look
 from thresher.loops.structures import Inputs, Scratch
 
 __all__ = [
-    "GATHER", "add_products", "add_up", "alike_of", "cheaper_by_products", "correction", "decide", "doubt_of", "follow",
+    "GATHER", "add_products", "add_up", "cheaper_by_products", "correction", "decide", "doubt_of", "follow",
     "load_start", "make_scratch", "place_of", "sort_keys", "sum_of_products",
 ]  # fmt: skip
 
@@ -48,12 +48,6 @@ def add_up(moved, coefficients, listed, X, out):
     for q in range(moved.terms):
         for k in range(X.shape[1]):
             out[k] += coefficients[q] * X[listed[moved.first + q], k]
-
-
-@njit(inline="always")
-def alike_of(point, sign, i):
-    """Return by how much what all neurons moved by alike changes pre-activation i of a neuron with this sign."""
-    return sign * point.common[point.now, i] if point.common.size else 0.0
 
 
 @helper

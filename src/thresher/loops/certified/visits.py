@@ -17,7 +17,6 @@ from thresher.loops import compiled, helper
 from thresher.loops.certified.judgement import (
     add_products,
     add_up,
-    alike_of,
     cheaper_by_products,
     correction,
     decide,
@@ -34,7 +33,6 @@ from thresher.loops.rounding import (
     expiry_at,
     norm_at_most,
     norm_of_sum,
-    of_common,
     rounded_up,
     wake_up_at,
 )  # fmt: skip
@@ -50,8 +48,7 @@ BUFFER = 4096  # pairs that flipped whose values are computed together
 def wake(clock, margin, scale, count):
     """Return, negated, the clock before which a neuron that fires on ``count`` inputs cannot drift by ``margin``.
 
-    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock; what all neurons
-    move by alike counts as some inputs more.
+    It drifts by at most ``scale`` times the number of its firing inputs for each unit of the clock.
     """
     return -wake_up_at(clock + max(margin, 0.0) / (STRETCH * scale * count)) if count else -np.inf
 
@@ -91,10 +88,10 @@ def _find_due(lists, places, forced, wake_ups, point, constants, steps, known, d
         total = 0.0
         for q in range(linear):
             total += abs(steps[seen, lists.inputs[first + q]])
-        walked = STRETCH * scale * total + (point.travelled[now] - point.travelled[seen])
+        walked = STRETCH * scale * total
         margin = lists.soonest[r] - lists.drift[r] - rounded_up(constants.trust * walked, unit)
         if margin > 0.0 and not forced[index]:
-            wake_ups.leaves[r] = wake(wake_ups.clock, margin, scale, linear + constants.alike)
+            wake_ups.leaves[r] = wake(wake_ups.clock, margin, scale, linear)
             continue
         due[count] = index
         count += 1
@@ -173,7 +170,6 @@ def _correct(lists, flips, count, point, constants, inputs, scratch, found):
                 z = add_products(np.float64(lists.start[p]), i, moved, coefficients, lists.inputs, inputs.products)
             else:
                 z = np.float64(lists.start[p]) + dot(scratch.vector, inputs.vectors[i])
-            z += alike_of(point, lists.sign[r], i)
         found.corrections[i] += correction(z, constants.shift, lists.sign[r], fires)
         on += fires
         off += not fires
@@ -218,7 +214,6 @@ def _visit_due(
     sums, now, leaves, clock = point.sums, point.now, wake_ups.leaves, wake_ups.clock
     X, K, d = inputs.fast_vectors, inputs.fast_products, inputs.vectors.shape[1]
     coefficients, entries = scratch.coefficients, scratch.entries
-    slack = of_common(point.travelled[now], d, constants.near)
     n_due = _find_due(lists, places, forced, wake_ups, point, constants, steps, known, due)
     n_pending = n_left_band = looks = n_flips = on = off = 0
     for k in range(n_due):
@@ -246,7 +241,6 @@ def _visit_due(
         else:
             square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
             norm = norm_of_sum(square, linear, d, unit, walked)
-        norm += point.travelled[now] - point.travelled[seen]
         drift = rounded_up(lists.drift[r] + trust * norm, unit)
         lists.drift[r], lists.seen[r] = drift, now
         if drift >= lists.band[r]:
@@ -254,7 +248,7 @@ def _visit_due(
             n_left_band += 1
             continue
         if drift < lists.soonest[r] and not looked_at:
-            leaves[r] = wake(clock, lists.soonest[r] - drift, scale, linear + constants.alike)
+            leaves[r] = wake(clock, lists.soonest[r] - drift, scale, linear)
             continue
         expired, soonest = _find_expired(lists, r, lists.drift[r], looked_at, entries, watched)
         moved = Displacement(1.0, first, fired, total, False)
@@ -273,14 +267,13 @@ def _visit_due(
         begun = n_flips
         for e in range(expired):
             p = entries[e]
-            z, value = np.float64(lists.start[p]) + changes[e] + alike_of(point, lists.sign[r], watched[e]), np.inf
-            margin = abs(z - shift) - doubt - slack
+            z, value = np.float64(lists.start[p]) + changes[e], np.inf
+            margin = abs(z - shift) - doubt
             if margin <= 0.0:
                 z, error = decide(
                     watched[e], np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch
                 )
-                z += alike_of(point, lists.sign[r], watched[e])
-                margin, value = abs(z - shift) - error - slack, z
+                margin, value = abs(z - shift) - error, z
                 looks += 1
             fires = z >= shift
             lists.side[p], lists.expiry[p] = fires, expiry_at(drift, margin, unit)
@@ -288,7 +281,7 @@ def _visit_due(
             flips.entries[n_flips], flips.owners[n_flips], flips.values[n_flips] = p, r, value
             n_flips += fires != (p - first < linear)
         lists.soonest[r] = soonest
-        leaves[r] = wake(clock, soonest - drift, scale, linear + constants.alike)
+        leaves[r] = wake(clock, soonest - drift, scale, linear)
         if n_flips > begun:
             found.pending[n_pending] = r
             n_pending += 1

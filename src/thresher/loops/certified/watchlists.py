@@ -19,7 +19,6 @@ from thresher.loops import compiled
 from thresher.loops.certified.judgement import (
     add_products,
     add_up,
-    alike_of,
     correction,
     decide,
     doubt_of,
@@ -29,7 +28,7 @@ from thresher.loops.certified.judgement import (
 )  # fmt: skip
 from thresher.loops.certified.visits import AHEAD, fetch_row, wake, write_coefficients
 from thresher.loops.pairs.by_neuron import dot
-from thresher.loops.rounding import expiry_at, of_common, rounded_down
+from thresher.loops.rounding import expiry_at, rounded_down
 from thresher.loops.structures import Displacement, Entries, Found, Inputs, Point, Rebuilt, ShardConstants
 
 __all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
@@ -38,10 +37,10 @@ __all__ = ["commit", "extract", "rebuild", "write_wake_ups"]
 @compiled
 def write_wake_ups(lists, places, constants, wake_ups):
     """Write to the leaves of the tree when the listed neurons, all up to date, wake up."""
-    scale, alike = constants.scale, constants.alike
+    scale = constants.scale
     for index in range(places.size):
         r = places[index]
-        wake_ups.leaves[r] = wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r] + alike)
+        wake_ups.leaves[r] = wake(wake_ups.clock, lists.soonest[r] - lists.drift[r], scale, lists.linear[r])
 
 
 @compiled
@@ -163,10 +162,7 @@ def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, foun
             for q in range(fired):
                 for i in range(n):
                     change[i] += coefficients[q] * K[lists.inputs[first + q], i]
-        for i in range(point.common.shape[1]):
-            change[i] += lists.sign[r] * point.common[point.now, i]
-        slack = of_common(point.travelled[point.now], d, constants.near)
-        doubt = doubt_of(moved, constants, d) + slack
+        doubt = doubt_of(moved, constants, d)
         drift = lists.drift[r]
         width = max(drift, 2.0 * constants.band * (np.sqrt(linear) + 2.0))
         begin = entries_used
@@ -190,11 +186,9 @@ def _rebuild_rows(lists, places, Z, entries_used, point, constants, inputs, foun
             z = Z[index, i] + change[i]
             if abs(z - shift) <= doubt:
                 z, error = decide(i, np.int64(lists.neurons[r]), moved, lists.inputs, constants, inputs, scratch)
-                z, error = z + alike_of(point, lists.sign[r], i), error + slack
                 looks += 1
             elif not by_vector and (z >= shift) != then:  # it flips, and its value goes into the outputs: in float64
                 z = add_products(np.float64(Z[index, i]), i, moved, coefficients, lists.inputs, products)
-                z += alike_of(point, lists.sign[r], i)
             fires = z >= shift
             lists.side[p], lists.expiry[p] = fires, expiry_at(drift, abs(z - shift) - error, unit)
             soonest = min(soonest, lists.expiry[p])

@@ -1,8 +1,8 @@
 """Activations: piecewise linear functions, by their knots and by the slopes between them.
 
-With the slope ``s`` of the *background*, the piece on which most start pre-activations lie, an activation is
+The *background* is the piece on which most start pre-activations lie. It must be flat; then an activation is
 
-    phi(z) = at_zero + s z + sum over knots k of jump_k max(side_k z - threshold_k, 0)
+    phi(z) = at_zero + sum over knots k of jump_k max(side_k z - threshold_k, 0)
 
 with side 1 for knots above the background and -1 for those below it. So what a network with this activation does on an
 input is what a ReLU network does on some inputs: one for each knot, the input itself or its opposite, each with a
@@ -24,9 +24,8 @@ from thresher.errors import InvalidInput
 
 __all__ = ["Activation", "ActivationName", "Pieces", "choose_activation", "curve_of", "tell", "told"]
 
-ActivationName = Literal["relu", "max", "leaky", "abs", "hard_tanh", "hat"]
-_PLAIN = ("relu", "max")  # one knot, and slope 0 below it
-_LEAK = 0.01  # slope of "leaky" below its knot
+ActivationName = Literal["relu", "max", "hat"]
+_PLAIN = ("relu", "max")  # one knot
 _HAT = 2.0  # width of "hat": its height is 1
 _MOST_KNOTS = 16
 _LARGEST = 1e6  # of knots and slopes: start pre-activations are N(0, 1)
@@ -38,9 +37,9 @@ class _Given(NamedTuple):
 
 
 class Activation(_Given):
-    """A piecewise linear activation of one's own, with phi(0) = 0.
+    """A piecewise linear activation of one's own, with phi(0) = 0, flat where most start pre-activations lie.
 
-    ``train(activation=Activation(knots=[-1, 1], slopes=[0, 1, 0]))`` takes min(max(z, -1), 1).
+    ``train(activation=Activation(knots=[1, 2], slopes=[0, 1, 0]))`` takes min(max(z - 1, 0), 1).
 
     Parameters
     ----------
@@ -69,8 +68,14 @@ class Activation(_Given):
             raise InvalidInput("an activation must bend: its slopes are all equal, so that neurons would be linear.")
         if len(bends) > _MOST_KNOTS:
             raise InvalidInput(f"an activation may have {_MOST_KNOTS} knots; got {len(bends)}.")
-        kept = tuple(b[place] for place in bends)
-        return super().__new__(cls, kept, (s[bends[0]], *(s[place + 1] for place in bends)))
+        kept, slopes = tuple(b[place] for place in bends), (s[bends[0]], *(s[place + 1] for place in bends))
+        if slopes[most := _background(kept, slopes)]:
+            low, high = [-math.inf, *kept, math.inf][most : most + 2]
+            raise InvalidInput(
+                "an activation must be flat where most start pre-activations lie, which are N(0, 1); got slope "
+                f"{slopes[most]:g} from {low:g} to {high:g}. Give slope 0 there, or move the knots."
+            )
+        return super().__new__(cls, kept, slopes)
 
     def __call__(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the activation of numbers, any shape: the sum over pieces of slope times length, from 0 on."""
@@ -87,8 +92,7 @@ class Activation(_Given):
 class Pieces(NamedTuple):
     """An activation as loops take it, (knots,) each: ``sides`` 1 or -1, ``thresholds`` and ``jumps``."""
 
-    slope: float  # of the background
-    at_zero: float  # what the background is at 0
+    at_zero: float  # what the background is
     sides: tuple[int, ...]
     thresholds: tuple[float, ...]  # ascending from the background, on each side
     jumps: tuple[float, ...]  # slope above a knot less that below it
@@ -96,20 +100,18 @@ class Pieces(NamedTuple):
     @classmethod
     def of(cls, knots: Sequence[float], slopes: Sequence[float]) -> Pieces:
         """Return the pieces of an activation that is 0 at 0. Cost: O(knots)."""
-        edges = [-math.inf, *knots, math.inf]
-        shares = [_below(high) - _below(low) for low, high in pairwise(edges)]
-        most = next(place for place, share in enumerate(shares) if share >= max(shares) - 1e-9)
+        most = _background(knots, slopes)
         order = [*range(most - 1, -1, -1), *range(most, len(knots))]  # below, then above; each outwards
         sides = tuple(-1 if k < most else 1 for k in order)
         thresholds = tuple(side * knots[k] for side, k in zip(sides, order, strict=True))
         jumps = tuple(float(slopes[k + 1] - slopes[k]) for k in order)
-        made = cls(float(slopes[most]), 0.0, sides, thresholds, jumps)
+        made = cls(0.0, sides, thresholds, jumps)
         return made._replace(at_zero=-float(made.bend(np.zeros(1))[0]) + 0.0)
 
     def bend(self, z: NDArray[Any]) -> NDArray[Any]:
         """Return the activation of numbers, any shape, in their precision, less the constant ``at_zero``."""
         kind = z.dtype.type
-        active = kind(self.slope) * z
+        active = np.zeros_like(z)
         for side, threshold, jump in zip(self.sides, self.thresholds, self.jumps, strict=True):
             active += kind(jump) * np.maximum(kind(side) * z - kind(threshold), kind(0))
         return active
@@ -118,12 +120,12 @@ class Pieces(NamedTuple):
         """Return the sum of the sizes of the terms of the activation of numbers, any shape."""
         parts = zip(self.sides, self.thresholds, self.jumps, strict=True)
         terms = [abs(jump) * np.maximum(side * z - threshold, 0) for side, threshold, jump in parts]
-        return np.asarray(sum(terms, abs(self.slope * z)))
+        return np.asarray(sum(terms, np.zeros(np.shape(z))))
 
     def slopes(self, z: NDArray[Any]) -> NDArray[Any]:
         """Return the slope at numbers, any shape; at a knot that of the piece farther from the background."""
         kind = z.dtype.type
-        found = np.full_like(z, self.slope)
+        found = np.zeros_like(z)
         for side, threshold, jump in zip(self.sides, self.thresholds, self.jumps, strict=True):
             found += kind(side * jump) * (kind(side) * z >= kind(threshold))
         return found
@@ -132,18 +134,11 @@ class Pieces(NamedTuple):
     def steepest(self) -> float:
         """The largest size of a slope."""
         steps = np.array(self.sides) * self.jumps
-        beyond = [self.slope + steps[self._within(place)].sum() for place in range(len(steps))]
-        return float(np.abs([self.slope, *beyond]).max())
+        return float(max(abs(steps[self._within(place)].sum()) for place in range(len(steps))))
 
     def _within(self, place: int) -> list[int]:
         """Return the knots on the side of one, up to it."""
         return [other for other in range(place + 1) if self.sides[other] == self.sides[place]]
-
-    @property
-    def mean_slope(self) -> float:
-        """The mean of the slope at start pre-activations."""
-        parts = zip(self.sides, self.thresholds, self.jumps, strict=True)
-        return self.slope + sum(side * jump * _below(-threshold) for side, threshold, jump in parts)
 
     @property
     def share(self) -> float:
@@ -192,15 +187,15 @@ def told(stored: Any) -> Any:
 
 
 def _named(name: str, shift: float) -> Activation:
-    if name == "leaky":
-        return Activation([shift], [_LEAK, 1.0])
-    if name == "abs":
-        return Activation([shift], [-1.0, 1.0])
-    if name == "hat":
-        return Activation([shift, shift + _HAT / 2, shift + _HAT], [0.0, 1.0, -1.0, 0.0])
-    if shift == 0:
-        raise InvalidInput("activation='hard_tanh' is min(max(z, -shift), shift): it needs a shift above 0; got 0.")
-    return Activation([-shift, shift], [0.0, 1.0, 0.0])
+    knots, slopes = {"hat": ([shift, shift + _HAT / 2, shift + _HAT], [0.0, 1.0, -1.0, 0.0])}[name]
+    return Activation(knots, slopes)
+
+
+def _background(knots: Sequence[float], slopes: Sequence[float]) -> int:
+    """Return the place of the likeliest piece; of those that are as likely a flat one, or else the first."""
+    shares = [_below(high) - _below(low) for low, high in pairwise([-math.inf, *knots, math.inf])]
+    likeliest = [place for place, share in enumerate(shares) if share >= max(shares) - 1e-9]
+    return min(likeliest, key=lambda place: slopes[place] != 0)
 
 
 def _below(z: float) -> float:

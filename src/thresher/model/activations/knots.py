@@ -2,7 +2,7 @@
 
 An input x and a knot make an input of the ReLU network: x, or -x for a knot below the background, with a threshold of
 its own. Input i at knot k has number k n + i. The Jacobian of the network is a sum over knots of that of the ReLU
-network, times the jumps, and a linear part that all neurons share where the slope of the background is not 0.
+network, times the jumps.
 """
 
 from __future__ import annotations
@@ -44,40 +44,30 @@ class Knots(NamedTuple):
         parts = values.reshape(len(self.pieces.jumps), len(self.X), *values.shape[1:])
         return np.tensordot(np.array(self.pieces.jumps), parts, axes=1)
 
-    def slopes(self, counts: NDArray[np.int64]) -> Matrix:
-        """Return the sum of slopes, less the background's, over neurons (n,) of which so many fire at knots (K n,)."""
-        return self.gather(np.repeat(self.pieces.sides, len(self.X)) * counts.astype(np.float64))
-
-    def squares(self, counts: NDArray[np.int64], neurons: int) -> Matrix:
+    def squares(self, counts: NDArray[np.int64]) -> Matrix:
         """Return the sum of squared slopes over neurons (n,), of which so many fire at knots (K n,).
 
         Beyond a knot is beyond all that lie between it and the background.
         """
         many, pieces = counts.reshape(-1, len(self.X)), self.pieces
-        total, slope, side = np.full(len(self.X), neurons * pieces.slope**2), pieces.slope, 0
+        total, slope, side = np.zeros(len(self.X)), 0.0, 0
         for place, here in enumerate(pieces.sides):
-            slope = pieces.slope if here != side else slope
+            slope = 0.0 if here != side else slope
             before, slope, side = slope, slope + here * pieces.jumps[place], here
             total += many[place] * (slope**2 - before**2)
         return total
 
 
 def neurons_at_knots(neurons: Neurons, pieces: Pieces) -> Neurons:
-    """Return ReLU neurons that do what neurons (k,), or pairs of twins, with these pieces do: K k, and two if linear.
+    """Return ReLU neurons that do what neurons (k,), or pairs of twins, with these pieces do: K k.
 
     Cost: O(Kkd).
     """
-    linear = [1.0, -1.0] if pieces.slope else []
-    whole = pieces.slope * neurons.coefficients @ (neurons.apart if len(neurons.apart) else neurons.hidden)
-    both = np.outer(linear, whole)
 
-    def turned(rows: Matrix, more: Matrix) -> Matrix:
-        return np.concatenate([*(side * rows for side in pieces.sides), more])
+    def turned(rows: Matrix) -> Matrix:
+        return np.concatenate([side * rows for side in pieces.sides])
 
-    coefficients = np.concatenate([*(jump * neurons.coefficients for jump in pieces.jumps), linear])
-    shift = np.concatenate([np.repeat(pieces.thresholds, len(neurons.coefficients)), np.zeros(len(linear))])
-    if len(neurons.apart):  # the two of a pair differ by the linear part, and are 0 else
-        hidden, apart = turned(neurons.hidden, 0 * both), turned(neurons.apart, both)
-    else:
-        hidden, apart = turned(neurons.hidden, both), neurons.apart
+    coefficients = np.concatenate([jump * neurons.coefficients for jump in pieces.jumps])
+    shift = np.repeat(pieces.thresholds, len(neurons.coefficients))
+    hidden, apart = turned(neurons.hidden), turned(neurons.apart)
     return Neurons(hidden, apart, coefficients, shift, neurons.offset)
