@@ -37,7 +37,7 @@ from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.result_files import VERSION
 
 OWN = Activation(knots=[-1.0, 0.4, 1.5], slopes=[0.3, 0.0, 1.0, -0.5])
-BOTH = Activation(knots=[-0.7, 0.6], slopes=[-1.0, 0.0, 1.0])  # on both sides of the background, one knot each
+BOTH = Activation(knots=[-0.7, 0.7], slopes=[-1.0, 0.0, 1.0])  # on both sides of the background, one knot each
 STEP = Activation(knots=[0.7, 1.7], slopes=[0.0, 1.0, 0.0])
 every_activation = pytest.mark.parametrize("activation", ["hat", OWN, BOTH, STEP], ids=["hat", "own", "both", "step"])
 
