@@ -79,6 +79,7 @@ def test_quiet_settings_are_quiet(watch, capsys, monkeypatch):
 
 def test_functions_of_others_are_theirs(watch, capsys):
     speak(watch, loop("somebody.elses", "query"))
+    speak(watch, loop(None))  # as exec() makes them
     assert watch._all == 0.0
     assert gc.isenabled()
     assert capsys.readouterr().err == ""
@@ -116,3 +117,16 @@ def test_an_interrupt_waits_for_the_end_of_a_pass(watch, passes):
     if passes:
         watch.on_end(event)  # as Numba does on the way out
     assert (signal.getsignal(signal.SIGINT), gc.isenabled()) == (before, True)
+
+
+def test_an_interrupt_just_before_they_go_on_is_not_lost(watch, monkeypatch):
+    set_handler = signal.signal
+
+    def interrupted(number, handler):
+        signal.raise_signal(signal.SIGINT)
+        return set_handler(number, handler)
+
+    watch.on_start(loop())
+    monkeypatch.setattr(signal, "signal", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        watch.on_end(loop())

@@ -42,7 +42,7 @@ class Watch(event.Listener):
         """Note which function is compiled; those that it calls are a part of it. Numba compiles one at a time."""
         self._depth += 1
         function = event.data["dispatcher"].py_func
-        if self._depth > 1 or not function.__module__.startswith(_HERE):
+        if self._depth > 1 or not (function.__module__ or "").startswith(_HERE):  # those of exec() may have none
             return
         self._name = f"{function.__module__.removeprefix(_HERE)}.{function.__name__}"
         self._began, self._collects = time.perf_counter(), gc.isenabled()
@@ -78,9 +78,10 @@ class Watch(event.Listener):
         self._came = True
 
     def _let_go(self) -> None:
-        handler, self._handler, came, self._came = self._handler, None, self._came, False
+        handler, self._handler = self._handler, None
         if handler is not None:
             signal.signal(signal.SIGINT, handler)
+        came, self._came = self._came, False  # now that none is held back any more
         if came:
             signal.raise_signal(signal.SIGINT)
 
