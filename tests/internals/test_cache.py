@@ -198,8 +198,8 @@ def stop(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 class Half:
-    def __init__(self, number, mode):
-        self.file = open(number, mode, buffering=0)
+    def __init__(self, path, mode):
+        self.file = open(path, mode, buffering=0)
 
     def __enter__(self):
         return self
@@ -213,7 +213,7 @@ class Half:
 
 def killed(moment):
     if moment == "before the file":
-        cache.tempfile.mkstemp = stop
+        cache.open = stop
     elif moment == "with half a file":
         cache.open = Half
     else:
@@ -264,6 +264,40 @@ def test_eight_trainings_from_an_empty_cache(tmp_path):
     )  # fmt: skip
     assert together(tmp_path / "many") == alone
     assert together(tmp_path / "many") == alone
+
+
+MADE = """
+from pathlib import Path
+
+import numba
+from thresher.loops.cache import CodeFolder, keep_code
+
+def make(factor):
+    @numba.njit
+    def made(n):
+        return 1.0 if n < 2 else made(n - 1) * factor + made(n - 2)
+
+    return made
+
+twice, thrice = make(2.0), make(3.0)
+FOLDER = CodeFolder(Path(__file__).parent)
+FUNCTIONS = [
+    keep_code(numba.njit(lambda n: twice(n)), FOLDER),
+    keep_code(numba.njit(lambda n: thrice(n)), FOLDER),
+]
+"""
+BOTH = """
+from toy.made import FUNCTIONS
+result = [FUNCTIONS[k](3) for k in ORDER]
+"""
+
+
+def test_functions_that_functions_make_are_told_apart(run, toy, kept):
+    """Each was compiled by another process, as the first that it made; then one process loads both."""
+    (toy / "toy" / "made.py").write_text(MADE)
+    for order, expected in (([0], [7.0]), ([1], [13.0]), ([0, 1], [7.0, 13.0]), ([1, 0], [13.0, 7.0])):
+        assert run(f"ORDER = {order}\n{BOTH}", place=toy, kept=kept) == expected
+    assert len(entries(kept)) == 2
 
 
 # Versions
@@ -323,6 +357,27 @@ def test_settings_of_numba_that_change_code_have_folders_of_their_own(toy, kept)
     assert len(list(kept.iterdir())) == 4
 
 
+LATER = """
+first = call("second", "f8", 1)
+numba.config.BOUNDSCHECK = 1
+result = [first, call("last", "f8", 1)]
+"""
+
+
+def test_settings_that_change_while_a_process_runs_are_heeded(run, toy, kept):
+    assert run(DRIVER + LATER, place=toy, kept=kept) == [2.0, 8.0]
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_code_whose_sources_are_not_known_is_not_kept(run, toy, kept, tmp_path):
+    """An archive has no files to read, and a function of somebody else's is not in those that are."""
+    archive = shutil.make_archive(tmp_path / "one", "zip", toy)
+    assert run(DRIVER + ONE, place=archive, kept=kept) == [2.0, 0]
+    others = "FUNCTIONS['second'] = keep_code(numba.njit(lambda a: 5.0), FOLDER)"
+    assert run(f"{DRIVER}from toy.loops import keep_code\n{others}{ONE}", place=toy, kept=kept) == [5.0, 0]
+    assert entries(kept) == set()
+
+
 # Files
 
 
@@ -362,20 +417,29 @@ def test_code_for_other_types_under_this_name_is_not_taken(run, toy, kept, entry
 
 def test_folders_that_nobody_used_for_thirty_days_go_and_no_others(run, toy, kept):
     kept.mkdir()
-    days = {"thresher-old": 31, "thresher-used": 29, "others": 31, "thresher-file": 31}
+    old, used, file = (f"thresher-{letter * 32}" for letter in "abc")
+    days = {old: 31, used: 29, file: 31, "others": 31, "thresher-of-somebody": 31}
     for name, age in days.items():
-        make = Path.touch if name == "thresher-file" else Path.mkdir
+        make = Path.touch if name == file else Path.mkdir
         make(kept / name)
         os.utime(kept / name, (time.time() - age * 86400,) * 2)
-    (kept / "thresher-link").symlink_to(kept / "others")
+    link = f"thresher-{'d' * 32}"
+    (kept / link).symlink_to(kept / "others")
     (kept / "others" / "code").touch()
     os.utime(kept / "others", (0, 0))
     assert run(DRIVER + ONE, place=toy, kept=kept) == [2.0, 0]
-    (made,) = {path.parent for path in entries(kept)} - {kept / "thresher-link"}
-    assert {path.name for path in kept.iterdir()} == {made.name, "thresher-link", *days} - {"thresher-old"}
+    (made,) = {path.parent for path in entries(kept)} - {kept / link}
+    assert {path.name for path in kept.iterdir()} == {made.name, link, *days} - {old}
     os.utime(made, (0, 0))
     assert run(DRIVER + ONE, place=toy, kept=kept) == [2.0, 1]
     assert time.time() - made.stat().st_mtime < 60  # it was used
+
+
+def test_others_may_read_what_the_users_mask_lets_them(run, toy, kept):
+    for mask in (0o022, 0o027):
+        assert run(f"import os; os.umask({mask})\n{DRIVER}{ONE}", place=toy, kept=kept / str(mask)) == [2.0, 0]
+        (path,) = entries(kept / str(mask))
+        assert path.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 # Where nothing can be kept
@@ -383,19 +447,25 @@ def test_folders_that_nobody_used_for_thirty_days_go_and_no_others(run, toy, kep
 
 REASONS = {
     "Read-only file system": OSError(errno.EROFS, "Read-only file system"), "disk is full": OSError("disk is full"),
-    "no folder is known": None,
+    "no folder is known for it, or no sources": None,
 }  # fmt: skip
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "loops.py").touch()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.delenv("THRESHER_QUIET", raising=False)
+    return cache.CodeFolder(tmp_path)
+
+
 @pytest.mark.parametrize("reason", REASONS)
-def test_where_nothing_can_be_kept_that_is_said_once(tmp_path, monkeypatch, capsys, reason):
-    def fail(**_):
+def test_where_nothing_can_be_kept_that_is_said_once(folder, tmp_path, monkeypatch, capsys, reason):
+    def fail(*_):
         raise REASONS[reason]
 
-    monkeypatch.delenv("THRESHER_QUIET", raising=False)
-    monkeypatch.setattr(cache.tempfile, "mkstemp", fail)
-    folder = cache.CodeFolder(tmp_path)
-    folder.path = tmp_path / "kept" if REASONS[reason] else None
+    monkeypatch.setattr(cache, "open", fail, raising=False)
+    folder = folder if REASONS[reason] else cache.CodeFolder(tmp_path / "nothing")
     folder.write("a", b"1")
     folder.write("b", b"2")
     said = capsys.readouterr().err
@@ -403,6 +473,24 @@ def test_where_nothing_can_be_kept_that_is_said_once(tmp_path, monkeypatch, caps
     assert reason in said
     assert "Set NUMBA_CACHE_DIR to a folder that can be written." in said
     assert folder.read("a") is None
+
+
+def test_windows_renames_nothing_to_a_file_that_is_read(folder, monkeypatch, capsys):
+    """Then it is there, and stays; a folder that cannot be written is another matter."""
+    rename = os.replace
+
+    def refuse(temporary, path):
+        if path.exists() or path.name == "b":
+            raise PermissionError("Access is denied")
+        rename(temporary, path)
+
+    monkeypatch.setattr(cache.os, "replace", refuse)
+    folder.write("a", b"1")
+    folder.write("a", b"2")
+    assert capsys.readouterr().err == ""
+    folder.write("b", b"1")
+    assert "Access is denied" in capsys.readouterr().err
+    assert (folder.read("a"), [path.name for path in folder.path.iterdir()]) == (b"1", ["a"])
 
 
 FULL = """
@@ -447,7 +535,7 @@ def test_functions_of_a_function_are_refused():
         return number
 
     with pytest.raises(TypeError, match="inner takes values from a function around it"):
-        cache.keep_code(numba.njit(inner), cache.CodeFolder(PACKAGE))
+        cache.keep_code(numba.njit(inner), cache.CodeFolder(Path(__file__).parent))
 
 
 # Versions of a function

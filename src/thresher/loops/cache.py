@@ -12,18 +12,20 @@ import hashlib
 import os
 import pickle
 import platform
+import re
+import secrets
 import shutil
 import sys
-import tempfile
 import time
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import llvmlite
 import numba
 import numpy as np
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
@@ -37,6 +39,10 @@ _PREFIX = "thresher-"
 # Settings of Numba, beside those of the processor, that change the code it makes.
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "USING_SVML", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
 
+# Numba tells apart functions that a function makes by a count, which begins at 1 in each process: entries of two
+# processes could have one symbol for different code, and whoever loads both would run the first for either.
+FunctionIdentity._unique_ids = iter(partial(secrets.randbits, 63), None)  # type: ignore[assignment]
+
 
 def is_quiet() -> bool:
     """Return whether this process has nobody to tell about compiling: a worker, THRESHER_QUIET, no standard error."""
@@ -46,15 +52,16 @@ def is_quiet() -> bool:
 
 
 def digest_sources(sources: Path) -> str | None:
-    """Return a digest of all Python files below a folder; None where they cannot be read. Cost: reading them."""
+    """Return a digest of all Python files below a folder; None where none can be read. Cost: reading them."""
     digest = hashlib.sha256()
     try:
-        for path in sorted(sources.rglob("*.py")):
+        paths = sorted(sources.rglob("*.py"))
+        for path in paths:
             content = path.read_bytes()
             digest.update(f"{path.relative_to(sources).as_posix()} {len(content)}\n".encode() + content)
     except OSError:
         return None
-    return digest.hexdigest()
+    return digest.hexdigest() if paths else None  # in an archive there are none
 
 
 class CodeFolder:
@@ -65,39 +72,37 @@ class CodeFolder:
     """
 
     def __init__(self, sources: Path) -> None:
-        self._sources = sources
+        self.sources = sources
         self._digest = digest_sources(sources)  # now: these are the files that are being imported
         self._failed = False
 
-    @cached_property
+    @property
     def path(self) -> Path | None:
         """Where the code lies; None where no folder is known for it. The folder is made when something is kept."""
         named = numba.config.CACHE_DIR  # type: ignore[attr-defined]
         parent = Path(named or AppDirs("thresher", appauthor=False).user_cache_dir)
         if self._digest is None or not (named or parent.is_absolute()):  # no sources, or a user without a home
             return None
-        path = parent.absolute() / self._name
-        with suppress(OSError):
-            os.utime(path)  # it is used
-        return path
+        settings = [(name, getattr(numba.config, name, None)) for name in _SETTINGS]
+        made_of = repr((self._digest, self._machine, settings))
+        return parent.absolute() / (_PREFIX + hashlib.sha256(made_of.encode()).hexdigest()[:32])
 
     @cached_property
-    def _name(self) -> str:
-        """Name the folder by all that shapes the code but the function and its types."""
+    def _machine(self) -> tuple[Any, ...]:
         from numba.core.registry import cpu_target
 
         processor = cpu_target.target_context.codegen().magic_tuple()
-        versions = (numba.__version__, llvmlite.__version__, np.__version__, sys.version, platform.machine())
-        settings = [(name, getattr(numba.config, name, None)) for name in _SETTINGS]
-        made_of = repr((self._digest, versions, processor, settings))
-        return _PREFIX + hashlib.sha256(made_of.encode()).hexdigest()[:32]
+        return numba.__version__, llvmlite.__version__, np.__version__, sys.version, platform.machine(), processor
 
     def read(self, name: str) -> bytes | None:
         """Return what is kept under a name; None if nothing is, or nothing whole."""
-        if self.path is None:
+        folder = self.path
+        if folder is None:
             return None
         try:
-            content = (self.path / name).read_bytes()
+            content = (folder / name).read_bytes()
+            with suppress(OSError):  # it may be another user's
+                os.utime(folder)  # it is used
         except OSError:
             return None
         digest, content = content[:32], content[32:]
@@ -105,16 +110,17 @@ class CodeFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Keep something under a name: all of it, or nothing. That nothing can be kept is said once."""
-        if self.path is None:
-            self._give_up("no folder is known for it")
-        elif not self._failed and digest_sources(self._sources) == self._digest:  # else changed since it was imported
+        folder = self.path
+        if folder is None:
+            self._give_up("no folder is known for it, or no sources")
+        elif not self._failed and digest_sources(self.sources) == self._digest:  # else changed since it was imported
             try:
-                if not self.path.is_dir():
-                    self.path.mkdir(parents=True, exist_ok=True)
-                    _remove_unused(self.path.parent)
-                _write_whole(self.path / name, hashlib.sha256(content).digest() + content)
+                if not folder.is_dir():
+                    folder.mkdir(parents=True, exist_ok=True)
+                    _remove_unused(folder.parent)
+                _write_whole(folder / name, hashlib.sha256(content).digest() + content)
             except OSError as error:
-                self._give_up(f"{error.strerror or error}: {self.path}")
+                self._give_up(f"{error.strerror or error}: {folder}")
 
     def _give_up(self, reason: str) -> None:
         if not self._failed and not is_quiet():
@@ -125,6 +131,8 @@ class CodeFolder:
 
 def _remove_unused(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*"):
+        if not re.fullmatch(_PREFIX + "[0-9a-f]{32}", folder.name):  # not of ours, whatever it is
+            continue
         with suppress(OSError):  # somebody else removes it
             if folder.is_dir() and not folder.is_symlink() and time.time() - folder.stat().st_mtime > _UNUSED:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -132,15 +140,17 @@ def _remove_unused(parent: Path) -> None:
 
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file under a name of its own, then rename it: whoever looks sees all of it or none."""
-    number, temporary = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
+    temporary = path.with_name(f".unfinished-{secrets.token_hex(16)}")
     try:
-        with open(number, "wb") as file:
+        with open(temporary, "xb") as file:  # others may read it, as the user's mask says
             file.write(content)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
-            os.unlink(temporary)
-        raise
+            temporary.unlink()
+        # Windows renames nothing to a file that somebody reads, and what he reads was written meanwhile.
+        if not (isinstance(error, PermissionError) and path.exists()):
+            raise
 
 
 class _CodeCache(_Cache):
@@ -153,7 +163,8 @@ class _CodeCache(_Cache):
         options = {
             key: sorted(value) if isinstance(value, set) else value for key, value in dispatcher.targetoptions.items()
         }
-        self._made_of = (function.__module__, function.__qualname__, sorted(options.items()))
+        line = function.__code__.co_firstlineno  # there may be others of this name
+        self._made_of = (function.__module__, function.__qualname__, line, sorted(options.items()))
         self._folder, self._enabled = folder, True
 
     @property
@@ -196,10 +207,12 @@ class _CodeCache(_Cache):
 
 
 def keep_code(dispatcher: Any, folder: CodeFolder) -> Any:
-    """Return a compiled function that looks for its code in a folder, and keeps it there.
+    """Return a compiled function that looks for its code in a folder, and keeps it there, if it is of those sources.
 
     Cost: a read, or compiling and a write, for each combination of types.
     """
-    if isinstance(dispatcher, Dispatcher):  # it is the plain function where compiling is turned off
+    if not isinstance(dispatcher, Dispatcher):  # it is the plain function where compiling is turned off
+        return dispatcher
+    if Path(dispatcher.py_func.__code__.co_filename).is_relative_to(folder.sources):
         dispatcher._cache = _CodeCache(dispatcher, folder)  # type: ignore[attr-defined]
     return dispatcher
