@@ -8,6 +8,7 @@ import sys
 import tempfile
 import traceback
 from functools import partial
+from select import select
 
 __all__ = ["gate_writes", "run_in_turns", "serve", "start", "wait_for"]
 
@@ -91,5 +92,6 @@ def run_in_turns(cache, tasks, order):
     started = [start(gated(task, go, done)) for task, (go, done) in zip(tasks, gates, strict=True)]
     for turn in order:
         os.write(gates[turn][0][1], b".")
+        assert select([gates[turn][1][0]], [], [], 60)[0], "a process does not write what it should"
         os.read(gates[turn][1][0], 1)
     return [wait_for(one) for one in started]

@@ -36,8 +36,11 @@ __all__ = ["CodeFolder", "is_quiet", "keep_code"]
 
 _UNUSED = 30 * 24 * 3600.0  # seconds after which nobody will use a folder any more
 _PREFIX = "thresher-"
-# Settings of Numba, beside those of the processor, that change the code it makes.
-_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "USING_SVML", "BOUNDSCHECK", "DEBUGINFO_DEFAULT")
+# Settings of Numba that change the code it makes. Who names the processor that it is gets no instructions of its own.
+_SETTINGS = (
+    "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "USING_SVML", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
+    "CPU_NAME", "CPU_FEATURES",
+)  # fmt: skip
 
 # Numba tells apart functions that a function makes by a count, which begins at 1 in each process: entries of two
 # processes could have one symbol for different code, and whoever loads both would run the first for either.
