@@ -262,6 +262,7 @@ LARGE = {
     "exact": regression(lambda: friedman(6000, columns=5)),
     "exact weights": regression(lambda: weighted(duplicated(friedman(5200, columns=5)), zeros=True)),
     "centres": regression(lambda: friedman(12000, columns=5), approximation="centres"),
+    "leaves": regression(lambda: waves(12000), approximation="leaves"),
     "either": regression(lambda: friedman(33000, columns=5), feature_learning=0),
     "many rows network": regression(lambda: friedman(5000, columns=5), width=4096),
     "many rows of classes": classification(lambda: blobs(6000, classes=8)),

@@ -32,7 +32,7 @@ GIVEN = {
     "target": "linear",
 }
 RIDGE = 0.01
-WAYS = ["few", "network", "exact", "many networks", "centres"]
+WAYS = ["few", "network", "exact", "many networks", "centres", "leaves"]
 FAULTS = ["zeros", "garbage", "nan", "another ridge"]
 CASES = [*((way, fault) for way in WAYS for fault in FAULTS), ("exact", "given up")]  # after no step
 
@@ -44,7 +44,7 @@ def table():
 
 def model_of(way):
     width = {"network": 256, "many networks": 256}.get(way, math.inf)
-    approximation = "centres" if way == "centres" else "exact"
+    approximation = way if way in ("centres", "leaves") else "exact"
     model = ThresherRegressor(**GIVEN, ridge=RIDGE, width=width, approximation=approximation)
     return model if way in ("few", "network") else of_few(model)
 
@@ -146,7 +146,7 @@ def test_a_solver_that_always_fails_is_refused(way, fault, table, monkeypatch):
 class TestWithoutAnyWorkingSolver:
     """All that is known comes from the same solver: choices too. The fit to few rows is by another."""
 
-    @pytest.mark.parametrize("way", ["exact", "centres"])
+    @pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
     def test_conjugate_gradients_that_return_zeros(self, way, table, monkeypatch):
         step = Descent.step
 
@@ -246,7 +246,7 @@ def test_a_solve_never_ends_farther_off_than_it_began(kind, monkeypatch):
         start = alpha
 
 
-@pytest.mark.parametrize("way", ["exact", "centres"])
+@pytest.mark.parametrize("way", ["exact", "centres", "leaves"])
 @pytest.mark.parametrize("part", ["left out", "kept"])
 @pytest.mark.parametrize("others", ["noisy", "equal"])
 def test_one_target_far_from_all_others_is_no_fault(way, part, others):

@@ -19,7 +19,7 @@ from thresher.theory import Shares
 
 FIXED = {"random_state": 0, "feature_learning": 0, "shift": 0.5, "bias": 1.0, "target": "linear", "n_jobs": 1}
 MIXED = (0.4, 0.2, 0.2, 0.2, 2.0)
-BEYOND = {"exact": 300, "centres": 100, "more_centres": 150}
+BEYOND = {"exact": 300, "leaf": 120, "leaves_judged": 40, "centres": 100, "more_centres": 150}
 
 
 def table(n, seed=0, noise=0.1):
@@ -101,7 +101,7 @@ def test_the_fit_is_the_ridge_solution(many, outputs, weighted):
     np.testing.assert_allclose(found, expected, atol=(0.03 if many else 1e-6) * y.std())
 
 
-WAYS = {"few": {}, "exact": {}, "centres": BEYOND}
+WAYS = {"few": {}, "exact": {}, "centres": BEYOND, "leaves": BEYOND}
 
 
 def fitted(way, X, y, **more):

@@ -15,10 +15,11 @@ from thresher.estimators.judging.leave_one_out import fit_kernel
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.judging.ridges import RIDGES, best_ridge, nearest, ridge_beyond, ridges_from, ridges_near
 from thresher.estimators.kernels.kernel import SphereKernel, Start
-from thresher.estimators.models import centres, exact
+from thresher.estimators.models import centres, exact, leaves
 from thresher.estimators.models.centres import fit_centres
 from thresher.estimators.models.exact import fit_exact
 from thresher.estimators.models.fitted import RowsToFit
+from thresher.estimators.models.leaves import fit_leaves
 from thresher.estimators.models.networks import ridge_of_networks
 from thresher.estimators.pipeline import columns, many_rows
 from thresher.estimators.processor import Cpu
@@ -30,7 +31,7 @@ KERNEL = SphereKernel(1.0, 0.5)
 
 def test_there_is_one_grid_and_one_way_to_go_beyond_what_was_tried():
     assert leave_one_out.RIDGES is columns.RIDGES is RIDGES
-    assert {one.best_ridge for one in (holdout, centres)} == {ridges.best_ridge}
+    assert {one.best_ridge for one in (holdout, centres, leaves)} == {ridges.best_ridge}
     assert exact.search_ridges is holdout.search_ridges
     assert many_rows.ridges_near is holdout.ridges_near is ridges.ridges_near
     assert (LEAST, LARGEST) == (1e-5, 1e3)
@@ -68,10 +69,10 @@ def noise_only():
 
 
 @pytest.mark.parametrize("guess", [1e-5, 1e-2, 1e3])
-@pytest.mark.parametrize("way", ["some rows", "exact", "centres", "networks"])
+@pytest.mark.parametrize("way", ["some rows", "exact", "centres", "leaves", "networks"])
 def test_every_search_reaches_the_ridge_for_noise(guess, way):
     data, kept, held = noise_only()
-    weights, some = np.ones(400), {"kernel": KERNEL, "ridges": ridges_near(guess)}
+    order, weights, some = np.concatenate([kept, held]), np.ones(400), {"kernel": KERNEL, "ridges": ridges_near(guess)}
     inputs = lift_rows(data.X, 1.0)[0].astype(np.float32)
     hold = HoldOut(data.at(kept), data.at(held), Cpu(1))
     if way == "some rows":
@@ -82,6 +83,10 @@ def test_every_search_reaches_the_ridge_for_noise(guess, way):
     elif way == "centres":
         made = fit_centres(inputs, data.targets, weights, kept=kept, held=held, **some, centres=100)
         assert np.mean(made.held_outputs**2) == pytest.approx(made.errors[made.ridge])
+        found = made.ridge
+    elif way == "leaves":
+        made = fit_leaves(data.X[order], data.targets[order], weights, held=100, **some, size=150)
+        assert made.ridge == min(made.errors, key=made.errors.get)
         found = made.ridge
     else:
         kernel = KERNEL._replace(start=Start(2000, 400, 0, "random"))

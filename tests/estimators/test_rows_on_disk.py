@@ -14,6 +14,7 @@ from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data import observations, scaling, streams
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import hash_rows
+from thresher.estimators.pipeline import many_rows
 from thresher.tables import rows_on_disk
 from thresher.tables.rows_on_disk import Part
 
@@ -31,6 +32,7 @@ SIZES = {
     "centres": 40,
     "more_centres": 60,
     "sample": 200,
+    "leaf": 200,
     "pivots": 20,
     "known": 200,
 }
@@ -38,7 +40,7 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def blocks_are_small(monkeypatch):
-    for module in (rows_on_disk, streams, scaling, observations):
+    for module in (rows_on_disk, streams, scaling, observations, many_rows):
         monkeypatch.setattr(module, "BLOCK", 64)
     monkeypatch.setattr(scaling, "_FEWEST", 200)
     monkeypatch.setattr(scaling, "_SORTED", 20_000)
@@ -150,10 +152,11 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
 def test_what_needs_all_rows_reads_them(tmp_path):
     X, y = table(800)
     stored = mapped(tmp_path / "X.npy", X)
-    model = regressor(**OPTIONS, approximation="exact").fit(stored, y)
-    assert model.approximation_ == "exact"
-    expected = regressor(**OPTIONS, approximation="exact").fit(X, y)
-    np.testing.assert_allclose(model.predict(X[:50]), expected.predict(X[:50]), rtol=1e-6)
+    for way in ("leaves", "exact"):
+        model = regressor(**OPTIONS, approximation=way).fit(stored, y)
+        assert model.approximation_ == way
+        expected = regressor(**OPTIONS, approximation=way).fit(X, y)
+        np.testing.assert_allclose(model.predict(X[:50]), expected.predict(X[:50]), rtol=1e-6)
 
 
 def test_the_order_of_rows_does_not_matter_and_equal_ones_are_one(tmp_path):

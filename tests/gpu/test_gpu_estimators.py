@@ -17,6 +17,7 @@ from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.models import exact  # noqa: E402
 from thresher.estimators.models.centres import fit_centres  # noqa: E402
+from thresher.estimators.models.leaves import fit_leaves  # noqa: E402
 from thresher.estimators.models.variance import Variance  # noqa: E402
 from thresher.estimators.processor import Cpu, descend, local_backend  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
@@ -236,9 +237,9 @@ def test_what_does_not_fit_on_the_device_is_made_again(gpu, monkeypatch):
     np.testing.assert_allclose(nothing.predict(X[:50]), whole.predict(X[:50]), rtol=1e-3)
 
 
-@pytest.mark.parametrize("way", ["centres", "auto"])
+@pytest.mark.parametrize("way", ["centres", "leaves", "auto"])
 def test_beyond_the_exact_fit(way):
-    sizes = {"exact": 400, "centres": 60, "more_centres": 100}
+    sizes = {"exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
     X, y = friedman(500)
     expected, found = both(ThresherRegressor, X, y, sizes=sizes, target="linear", approximation=way, **FIXED)
     assert found.approximation_ == expected.approximation_
@@ -259,6 +260,16 @@ def test_centres(gpu, outputs):
     np.testing.assert_array_equal(found.inputs, expected.inputs)
     assert found.ridge == expected.ridge
     np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=1e-2)
+
+
+def test_leaves_learn_metrics(gpu):
+    X, y = friedman(500)
+    rows, targets, weights = X - X.mean(axis=0), (y[:, None] - y.mean()) / y.std(), np.ones(500)
+    options = {"held": 100, "kernel": KERNEL, "ridges": [1e-2], "size": 150}
+    expected, found = (fit_leaves(rows, targets, weights, **options, backend=one) for one in (CPU, gpu))
+    np.testing.assert_allclose(found.leaves.thresholds, expected.leaves.thresholds, atol=1e-6)
+    np.testing.assert_allclose(found.leaves.metrics, expected.leaves.metrics, atol=1e-2)
+    np.testing.assert_allclose(found.held_outputs, expected.held_outputs, atol=3e-2)
 
 
 def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(monkeypatch):

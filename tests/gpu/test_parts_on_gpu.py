@@ -202,16 +202,11 @@ class TestFits:
         expected, found = fits(ThresherRegressor, X, y, sizes=MANY, **options)
         same(found, expected, table(50, seed=1)[0], 0.02 * y.std())
 
-    def test_beyond_the_exact_fit(self):
+    @pytest.mark.parametrize("way", ["centres", "leaves"])
+    def test_beyond_the_exact_fit(self, way):
         X, y = table(500)
-        sizes = {**MANY, "exact": 400, "centres": 60, "more_centres": 100}
-        options = {
-            "parts": "mixed",
-            "feature_learning": 0,
-            "target": "linear",
-            "ridge": 1e-2,
-            "approximation": "centres",
-        }
+        sizes = {**MANY, "exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
+        options = {"parts": "mixed", "feature_learning": 0, "target": "linear", "ridge": 1e-2, "approximation": way}
         expected, found = fits(ThresherRegressor, X, y, sizes=sizes, **options)
         same(found, expected, table(50, seed=1)[0], 0.03 * y.std())
 

@@ -105,7 +105,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
             rows = rows[np.arange(len(rows))] if isinstance(rows, Part) else rows
             return Observations.merged(rows, targets, **more)
         data = Observations.streamed(Part(rows), targets, **more)
-        whole = self._interpolates or self.approximation == "exact" or self.width not in ("auto", math.inf)
+        whole = self._interpolates or self.approximation in ("exact", "leaves") or self.width not in ("auto", math.inf)
         return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
 
     def _fit(self, data: Observations, measure: Measure = mean_square, *, taken: Taken | None = None) -> LeftOut:
@@ -155,7 +155,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
         self.inputs_, self.alpha_, self.penalty_ = limit.inputs, limit.alpha, fitted.penalty
         self.gains_ = np.ones(limit.alpha.shape[1]) if networks is None else networks.gains
         self.results_ = [] if networks is None else networks.results
-        self.pivots_, self.core_ = limit.pivots, limit.core
+        self.pivots_, self.core_, self.leaves_ = limit.pivots, limit.core, limit.leaves
         self.approximation_, self.approximation_errors_ = limit.way, limit.errors
         many = f"there are more than {self._sizes.one_by_one:,} distinct rows"
         self.width_reason_ = fitted.why or (many if self.width == "auto" else "it was asked for")
@@ -319,6 +319,10 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
     def _by_limit(self, inputs: Matrix) -> Matrix:
         backend = self._predicting()
         with backend.session():
+            if self.leaves_ is not None:
+                vectors, angles = self._kernel.split(inputs)
+                rows = np.hstack([vectors[:, :-1] * (self.lift_.last_ / vectors[:, -1:]), angles])
+                return self.leaves_.predict(rows, self.inputs_, self.alpha_, self._kernel, backend=backend)
             few = self.pivots_ is None
             double = self.double_precision_ or (few and not isinstance(backend, Cpu))  # on a GPU it is as fast
             return backend.product(self._kernel, inputs, self.inputs_, self.alpha_, double=double)

@@ -16,7 +16,7 @@ from thresher.theory.parts import MOST_SHARP
 __all__ = ["LOSSES", "PARTS", "check_loss", "check_parameters", "shares_of", "threads_of"]
 
 SEQUENCES = ("random", "hadamard")
-APPROXIMATIONS = ("auto", "exact", "centres")
+APPROXIMATIONS = ("auto", "exact", "centres", "leaves")
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor
 PARTS = {
     "all": Shares(),
@@ -51,8 +51,10 @@ def check_parameters(model: Any) -> None:
         check_number(model.tol, "tol", least=0.0)
     if model.max_iterations != "auto":
         check_whole(model.max_iterations, "max_iterations", least=1)
-    if model.approximation == "centres" and model.width not in ("auto", math.inf):
+    if model.approximation in ("centres", "leaves") and model.width not in ("auto", math.inf):
         raise InvalidInput(f"approximation={model.approximation!r} is for infinite width. Leave width out.")
+    if model.approximation == "leaves" and model.bias == 0:
+        raise InvalidInput("leaves need a bias above 0. Use another bias, or approximation='centres'.")
 
 
 def check_loss(model: Any, *, interpolates: bool) -> None:

@@ -75,8 +75,9 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
         trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
     approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 49,152; up to 131,072 too
-        if that is clearly better on some of the rows (always with device="cuda"); else by ``"centres"``, coefficients
-        on some thousand chosen rows. ``"exact"`` takes all rows, however long it takes
+        if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
+        ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
+        tree with soft borders. ``"exact"`` takes all rows, however long it takes
     verbose : 1 for a bar with the time left, and a line per iteration, on standard error
     callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
         fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
@@ -113,7 +114,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     metric_ : (d, r), the matrix that multiplies scaled columns
     noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and from where on
     residuals_ : (57, outputs), quantiles of what observations left out were above their predictions, in deviations
-    approximation_, approximation_errors_ : ``"exact"`` or ``"centres"``, and errors of those tried
+    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and errors of those tried
     loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
         those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
         summed over outputs.
@@ -130,7 +131,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         is added to the diagonal of the kernel (n,)
     gains_ : (outputs,), by which outputs of networks are multiplied
     pivots_, core_ : above 4,096 rows, inputs (r, d) that error bars are made of, and what rows add (r, r); else None
-    lift_ : the fitted :class:`SphereLift`
+    lift_, leaves_ : the fitted :class:`SphereLift`; the tree and what rows go through in each leaf, None without leaves
     networks_, results_, n_iter_ : the trained networks, one per output, with their histories; steps taken
     n_features_in_, feature_names_in_ : as in scikit-learn
 

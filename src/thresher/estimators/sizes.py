@@ -34,8 +34,10 @@ class Sizes(NamedTuple):
     mixed: int = 10  # outputs that fits of some of many rows have at most: random sums of all
     ridge_outputs: int = 4  # outputs beyond which ridges are compared on some rows only, once some are held out
     centres: int = 2048  # centres that are tried first
-    more_centres: int = 4096  # centres that are tried then
+    more_centres: int = 4096  # centres that are tried then, unless leaves are better
     sample: int = 40_000  # rows from which centres are drawn at most
+    leaf: int = 4096  # rows of a leaf
+    leaves_judged: int = 1000  # held-out rows that choose the ridge of leaves, and whether all are fitted
     rank: int = 1024  # rank of the preconditioner of an exact fit
     pivots: int = 512  # rows that error bars of many rows are made of
     known: int = 1 << 17  # rows that say what these pivots know

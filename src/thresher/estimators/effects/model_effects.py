@@ -68,7 +68,7 @@ class WithEffects:
         centres they are NaN.
 
         Training rows are ``inputs_``: with centres, these. Models without parts (see ``parts_``) have nothing but the
-        rest, and a warning says so.
+        rest, and a warning says so; models of leaves are refused.
 
         Cost: O(n) per row and column, O(n) per row and pair, the first time also that of ``effect_shares_`` if there
         are pairs; standard errors O(n³/3), and O(n²) per row and term.
@@ -153,6 +153,11 @@ class WithEffects:
 
     def _decomposition(self: Any) -> Decomposition:
         check_is_fitted(self, "results_")
+        if self.leaves_ is not None:
+            raise InvalidInput(
+                "a model of leaves is a different sum in every leaf, so it has no effects. Fit with "
+                "approximation='centres', or 'exact'."
+            )
         return self._kept("made", self._make_decomposition)
 
     def _make_decomposition(self: Any) -> Decomposition:

@@ -94,6 +94,8 @@ def _scaling(scaling: Scaling, which: str = "") -> dict[str, Any]:
 
 def _limit(estimator: Any, arrays: Arrays) -> Arrays:
     """Return the arrays of the limit: stored rows and their coefficients."""
+    if estimator.leaves_ is not None:
+        raise InvalidInput("a model of leaves is not exported. Fit with approximation='centres', or 'exact'.")
     kernel = estimator._kernel
     vectors, angles = kernel.split(np.asarray(estimator.inputs_))
     arrays = {**arrays, "cubics": probability_cubics(kernel.shift).reshape(-1, 4)}

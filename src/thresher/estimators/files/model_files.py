@@ -21,6 +21,7 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.single_columns import Angles, Indicators
 from thresher.estimators.files.model_checks import check_fitted, check_model
 from thresher.estimators.losses.quantiles import describe_quantiles, restore_quantiles
+from thresher.estimators.models.leaves import Leaves, check_leaves
 from thresher.files import Stored, read_file, write_file
 from thresher.memory import require
 from thresher.parallel import core_count
@@ -77,6 +78,8 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
     }
     if estimator._class_labels is None:
         tensors |= {"target_mean": estimator.target_scaling_.mean, "target_unit": estimator.target_scaling_.unit}
+    if estimator.leaves_ is not None:
+        tensors |= {f"leaves.{name}": value for name, value in estimator.leaves_._asdict().items()}
     tensors |= describe_quantiles(getattr(estimator, "quantile_fits_", None))
     networks, weights = describe_results(estimator.results_, form)
     tensors |= weights
@@ -189,6 +192,10 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     way, errors = about["approximation"]
     estimator.approximation_ = str(way)
     estimator.approximation_errors_ = {str(name): float(error) for name, error in errors}
+    estimator.leaves_ = None
+    if "leaves.starts" in tensors:
+        estimator.leaves_ = Leaves(*(tensors[f"leaves.{name}"] for name in Leaves._fields))
+        check_leaves(estimator.leaves_, len(estimator.inputs_))
     if any(result.network.shift != estimator.shift_ for result in estimator.results_):
         raise ValueError("a network does not fit its estimator")
     return estimator

@@ -14,6 +14,7 @@ from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import Coordinates, SphereKernel
 from thresher.estimators.models.fit_check import Asked
+from thresher.estimators.models.leaves import Leaves
 from thresher.estimators.options import Learning, Taken
 from thresher.estimators.sizes import Sizes
 from thresher.theory import Shares
@@ -64,8 +65,9 @@ class LimitFit(NamedTuple):
     left_out: LeftOut
     pivots: Single | None = None  # (r, d): inputs that error bars are made of, None for all
     core: Matrix | None = None  # (r, r), see Variance
-    way: str = "exact"  # or "centres"
+    way: str = "exact"  # or "centres", "leaves"
     errors: dict[str, float] = {}  # of the ways that were tried, on observations left out  # noqa: RUF012
+    leaves: Leaves | None = None  # whose rows and coefficients these are
     residual: float = 0.0  # relative, at which the solve for all rows was to stop
 
 

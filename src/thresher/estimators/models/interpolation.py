@@ -97,7 +97,7 @@ def adopt(estimator: Any, lift: SphereLift, inputs: Matrix, results: Sequence[Re
     estimator.shift_, estimator.ridge_ = results[0].network.shift, 0.0
     estimator.gains_ = np.ones(len(results))
     estimator.parts_, estimator.parts_errors_ = Shares(), {}
-    estimator.pivots_ = estimator.core_ = None
+    estimator.pivots_ = estimator.core_ = estimator.leaves_ = None
     estimator.approximation_, estimator.approximation_errors_ = "exact", {}
     estimator.feature_learning_, estimator.columns_weighed_ = 0, False
     estimator.feature_learning_errors_, estimator.tried_ = {}, []

@@ -1,7 +1,7 @@
 """The route of many rows: some are held out, and kernels are operators. Nothing costs more than O(n²) per step.
 
 Rows are held out while everything is chosen, down to the ridge of all others. An exact fit then goes on from there to
-all rows; one on centres leaves them out.
+all rows; one on centres, or in leaves, leaves them out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
 from thresher.estimators.progress import Progress
 from thresher.parallel import blas_for_size
+from thresher.tables.rows_on_disk import BLOCK
 from thresher.theory import Shares
 
 __all__ = ["ManyRows"]
@@ -245,8 +247,11 @@ class ManyRows:
         tell = self._progress.share
         if self._way == "exact":
             return last, fit_exact(lift(data.X).astype(np.float32), given, tell=tell)
-        stream = Stream(data.X, lift)
-        return last, fit_beyond(stream if data.on_disk else stream.in_memory(), given, tell=tell)
+        stream, order = Stream(data.X, lift), np.concatenate([self._kept, self._held])
+        if data.on_disk:
+            return last, fit_beyond(stream, None, given, way=self._way, tell=tell)
+        rows_of = partial(_in_blocks, self._to_coordinates, data.X, order) if kernel.bias > 0 else None
+        return last, fit_beyond(stream.in_memory(), rows_of, given, way=self._way, tell=tell)
 
     def _gain(self, limit: LimitFit) -> float:
         """Return what share of the squared error on rows left out remains when they are fitted as well, if they are."""
@@ -322,3 +327,9 @@ def _coordinates(
 def _inputs(to_coordinates: ToCoordinates, kernel: SphereKernel, last: float, rows: Matrix) -> Matrix:
     """Return the inputs of raw rows, with this bias coordinate; the kernel has no metric: that was applied."""
     return kernel.lift(to_coordinates(rows), last=last).inputs
+
+
+def _in_blocks(to_coordinates: ToCoordinates, rows: Any, order: NDArray[np.int64]) -> Matrix:
+    """Return the coordinates of raw rows, in this order, block by block."""
+    parts = [to_coordinates(rows[order[first : first + BLOCK]]) for first in range(0, len(order), BLOCK)]
+    return np.concatenate(parts)
