@@ -53,6 +53,7 @@ BAD = {
     "no parquet": (b"PAR1 nothing", "t.parquet", [], r"(no Parquet file|pip install 'thresher-ml\[parquet\]')"),
     "width of words": (GOOD, "t.csv", ["--width", "many"], r"expected a whole number such as 1048576, 1e6 or 2\^20"),
     "width of zero": (GOOD, "t.csv", ["--width", "0"], r"width must be at least 1; got 0"),
+    "width of very many digits": (GOOD, "t.csv", ["--width", "2^1000000"], r"2\^1000000 is too large: .* below 2\^63"),
     "width beyond memory": (GOOD, "t.csv", ["--width", "2^60"], r"needs about .* TiB"),
     "infinite width": (GOOD, "t.csv", ["--width", "inf"], r"expected a whole number such as .* got 'inf'"),
     "parts of a network": (GOOD, "t.csv", ["--width", "64", "--parts", "pairs"], r"--parts is for the limit .*--width"),

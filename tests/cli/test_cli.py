@@ -126,3 +126,12 @@ def test_the_examples_of_the_readme_run():
 def test_pages_that_the_readme_names_exist():
     for page in re.findall(r"\]\(([\w/.]+\.md)\)", README.read_text()):
         assert (README.parent / page).is_file(), page
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_under_what_is_printed_is_said_in_a_line():
+    code = "import thresher_command; thresher_command.main()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "Error: cannot write: No space left on device. Make room, or choose another place.\n"

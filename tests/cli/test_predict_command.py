@@ -24,6 +24,17 @@ def predicted(out):
 
 
 class TestPredict:
+    @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+    def test_a_full_device_is_said_in_a_line(self, capsys, places):
+        given = [str(places / "classes"), str(places / "classes.csv"), "--quiet", "--output", "/dev/full"]
+        code, out, err = run(capsys, "predict", *given)
+        assert (code, out) == (2, "")
+        assert err == "Error: cannot write /dev/full: No space left on device. Choose another place with --output.\n"
+
+    def test_no_number_is_minus_nothing(self):
+        predict = import_module("thresher.cli.predict")
+        assert [predict._say(value, 1) for value in (-0.04, -0.06, 0.0)] == ["0.0", "-0.1", "0.0"]
+
     def test_probabilities(self, capsys, places):
         folder, table = str(places / "classes"), str(places / "classes.csv")
         code, out, err = run(capsys, "predict", folder, table, "--proba")

@@ -74,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # as by "| head": what is left goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # what is printed goes to a full disk
+        click.echo(f"Error: cannot write: {error.strerror or error}. Make room, or choose another place.", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
     except ThresherError as error:
         from thresher.cli.options import in_options
 

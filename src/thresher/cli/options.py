@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from thresher.devices import DEVICES
+from thresher.errors import InvalidInput
 from thresher.tables.frame import Reading
 from thresher.tables.text_files import is_delimiter, is_encoding
 
@@ -20,6 +21,7 @@ __all__ = [
 
 PARTS = ("auto", "all", "columns", "pairs", "mixed", "layer", "sharp")  # as estimators name them
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor, as it names them
+_MOST_BITS = 63  # of a whole number
 # How the library names what this command line has options for.
 _ARGUMENT = re.compile(r"\b(width|parts|loss|shift|device|seed|cv|test_size)=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {  # of the library, which here go otherwise
@@ -74,10 +76,19 @@ def _float(text: str) -> float | None:
 def _whole(text: str) -> int | None:
     base, _, power = text.partition("^")
     try:
-        return int(base) ** int(power or 1) if int(power or 1) >= 0 else None
+        number, exponent = int(base), int(power or 1)
     except ValueError:
-        number = None if power else _float(base)
-        return int(number) if number is not None and number.is_integer() else None
+        written = None if power else _float(base)
+        if written is None or not written.is_integer():
+            return None
+        number, exponent = int(written), 1
+    if exponent < 0:
+        return None
+    if max(exponent, 1) * math.log2(max(abs(number), 1)) >= _MOST_BITS:
+        raise InvalidInput(
+            f"{text[:40]} is too large: expected a whole number below 2^{_MOST_BITS}. Give a smaller one."
+        )
+    return int(number**exponent)
 
 
 def _several(text: str) -> list[int] | None:

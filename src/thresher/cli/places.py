@@ -54,7 +54,7 @@ def new_file(path: Path, *, option: str, force: bool, streams: bool = False) -> 
     if streams and is_stream(path):
         return
     if path.is_dir():
-        raise InvalidInput(f"{path} is a folder. Give {option} a file, such as {path / 'new'}{path.suffix or '.html'}.")
+        raise InvalidInput(f"{path} is a folder. Give {option} a file, in it or elsewhere.")
     place = place_of(path, remedy=f"Give {option} another name.")
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there already. Give {option} another name, or add --force to replace it.")

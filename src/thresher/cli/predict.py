@@ -214,7 +214,7 @@ def _digits_for(error: float) -> int | None:
 def _say(value: Any, decimals: int | None) -> str:
     if decimals is None or not isinstance(value, float):
         return say_label(value)
-    return f"{value:.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{value:.4g}"
+    return f"{round(value, decimals) + 0.0:.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{value:.4g}"
 
 
 def _tell_scores(saved: SavedModel, found: Sequence[Answers], y: NDArray[Any], console: Console) -> None:
@@ -245,11 +245,12 @@ def _opened(output: Path | None) -> Iterator[Any]:
     remedy = "Choose another place with --output."
     if is_stream(output):
         try:
-            stream = output.open("a", encoding="utf-8")
+            with output.open("a", encoding="utf-8") as stream:
+                yield stream
+        except BrokenPipeError:
+            raise
         except OSError as error:
             raise InvalidInput(f"cannot write {output}: {error.strerror}. {remedy}") from None
-        with stream:
-            yield stream
         return
     with (
         new_folders((output.parent, "--output")),

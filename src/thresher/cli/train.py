@@ -116,6 +116,7 @@ def _check_options(options: dict[str, Any]) -> None:
         if options["test_size"] is not None:
             raise InvalidInput("--cv tests on all rows in turn, --test-size on some of them; give only one.")
     if options["width"] is not None:
+        check_whole(options["width"], "--width", least=1)
         for name, usual in (("loss", None), ("parts", "auto")):
             if options[name] != usual:
                 raise InvalidInput(
@@ -181,9 +182,8 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     if options["loss"] and task == "classification":
         raise InvalidInput(f"--loss {options['loss']} is for numbers; {table.target} holds classes. Leave it out.")
     n, d = table.inputs.shape
-    console.print(
-        f"Read {'standard input' if file == INPUT else file}: {n:,} rows, {d} columns, target {table.target!r}.",
-    )
+    source, columns = "standard input" if file == INPUT else file, f"{d} column{'s' if d > 1 else ''}"
+    console.print(f"Read {source}: {n:,} rows, {columns}, target {table.target!r}.")
     if len(known) < n:
         console.print(f"Left out {n - len(known):,} rows without a target.")
     hint = "" if options["task"] != "auto" else "; --task overrides"

@@ -181,7 +181,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
         self.loss_ = "squared" if self.loss == "auto" else self.loss
-        X = in_memory(X)
+        X, y = in_memory(X), in_memory(y)
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)

@@ -58,6 +58,9 @@ def ask(
         pass
     if values is None:
         values = np.asarray(model.predict(X), np.float64 if task == "regression" else None)
+    if values.ndim == 2 and values.shape[1] == 1:  # as many estimators answer where targets had a column of their own
+        values = values[:, 0]
+        spread, places = (None if one is None else one[:, 0] for one in (spread, places))
     return Answers(values, deviations=spread if deviations else None, quantiles=places)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.report.answers import ask, classes_of
@@ -72,8 +73,8 @@ def evaluate(
     ----------
     model : a fitted or loaded :class:`ThresherRegressor` or :class:`ThresherClassifier`, or any other estimator of
         scikit-learn with one target
-    X : rows (n, d) as the model takes them: an array, a frame of pandas or polars, a :class:`thresher.tables.Frame`,
-        or rows on disk such as :class:`thresher.tables.ParquetRows`
+    X : rows (n, d) as the model takes them: an array, a frame of pandas or polars, a table of pyarrow, a relation of
+        DuckDB, a :class:`thresher.tables.Frame`, or rows on disk such as :class:`thresher.tables.ParquetRows`
     y : targets (n,): numbers, or labels
     X_train : the rows (m, d) that the model was fitted to, with ``y_train``: the report compares the model with a
         linear one that is fitted to them. A model does not keep them
@@ -87,7 +88,10 @@ def evaluate(
     """
     began = time.perf_counter()
     task = _task_of(model)
-    X, X_train = in_memory(X), in_memory(X_train)
+    check_number(seconds, "seconds", least=0.0)
+    if not isinstance(target, str):
+        raise InvalidInput(f"target must be what the target is called; got {target!r}.")
+    X, X_train, y, y_train = map(in_memory, (X, X_train, y, y_train))
     count = _count_rows(X)
     wanted = _targets(y, "y", model, task)
     known = wanted if y_train is None else _targets(y_train, "y_train", model, task)
@@ -249,11 +253,13 @@ def _task_of(model: Any) -> str:
     from sklearn.utils.validation import check_is_fitted
 
     kinds = {"classification": is_classifier, "regression": is_regressor}
-    found = next((task for task, fits in kinds.items() if hasattr(model, "predict") and fits(model)), None)
+    given = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+    predicts = hasattr(model, "predict") and not isinstance(model, type)
+    found = next((task for task, fits in kinds.items() if predicts and fits(model)), None)
     if found is None:
         raise InvalidInput(
-            f"a {type(model).__name__} cannot be evaluated; expected a fitted estimator, a regressor or a classifier, "
-            "such as ThresherRegressor, or one that thresher.load has read."
+            f"{given} cannot be evaluated; expected a fitted estimator, a regressor or a classifier, such as "
+            "ThresherRegressor, or one that thresher.load has read."
         )
     check_is_fitted(model)
     return found
@@ -264,8 +270,8 @@ def _count_rows(X: Any) -> int:
 
     if sparse.issparse(X) or isinstance(X, Mapping | str):
         raise InvalidInput(
-            f"X is a {type(X).__name__}; expected an array (n, d), a frame of pandas or polars, or thresher's "
-            "own Frame or ParquetRows."
+            f"X is a {type(X).__name__}; expected an array (n, d), a frame of pandas, polars, pyarrow or DuckDB, or "
+            "thresher's own Frame or ParquetRows."
         )
     try:
         shape = getattr(X, "shape", None) or np.shape(X)

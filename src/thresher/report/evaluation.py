@@ -114,7 +114,7 @@ class Evaluation:
             verdict = " That is no better than a constant guess."
         count = len(next(iter(self.folds["scores"].values()))) if self.folds else 0
         how = f"Cross-validated in {count} folds, on" if count else "Test on"
-        return f"{how} {test.rows:,} unseen rows: {scores}.{verdict}"
+        return f"{how} {test.rows:,} unseen row{'' if test.rows == 1 else 's'}: {scores}.{verdict}"
 
     def __str__(self) -> str:
         return f"{self.what} {self.summary()}".strip()

@@ -1,4 +1,4 @@
-"""Compare: what a linear model of the same columns gets, fitted to the same rows, by scikit-learn."""
+"""A linear model of the same columns, fitted to the same rows, to compare with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.estimators import TableEncoder
-from thresher.report.scores import score_all
+from thresher.report.scores import score_all, size_of
 from thresher.tables.picking import CellPicker
 from thresher.tables.rows_on_disk import Part, on_disk
 
@@ -51,15 +51,19 @@ def score_linear(model: Any, known: tuple[Any, NDArray[Any]], X: Any, y: NDArray
     some = np.sort(np.random.default_rng(0).permutation(len(targets))[:_MOST_ROWS])
     if len(some) < len(targets) or on_disk(rows):
         rows, targets = _take(rows, some), targets[some]
-    numbers = encoder.fit_transform(rows, targets)
+    unit = size_of(targets) if task == "regression" else None
+    scaled = targets if unit is None else targets / unit
+    numbers = encoder.fit_transform(rows, scaled)
     most = max(_LEAST_ROWS, int(_MOST_NUMBERS / (numbers.shape[1] * outputs)))
     kept = np.random.default_rng(1).permutation(len(targets))[:most]
-    scaler = StandardScaler().fit(numbers[kept])
-    fitted = _fit(scaler.transform(numbers[kept]), targets[kept], task)
-    new = scaler.transform(encoder.transform(_take(X, np.arange(len(y))) if on_disk(X) else X))
+    units = np.array([size_of(column) for column in numbers[kept].T])
+    scaler = StandardScaler().fit(numbers[kept] / units)
+    fitted = _fit(scaler.transform(numbers[kept] / units), scaled[kept], task)
+    new = scaler.transform(encoder.transform(_take(X, np.arange(len(y))) if on_disk(X) else X) / units)
+    predicted = fitted.predict(new) if unit is None else unit * fitted.predict(new)
     chances = fitted.predict_proba(new) if task == "classification" else None
     classes = fitted.classes_ if task == "classification" else None
-    found = score_all(fitted.predict(new), y, task=task, known=targets, chances=chances, classes=classes)
+    found = score_all(predicted, y, task=task, known=targets, chances=chances, classes=classes)
     return Linear({name: value for name, value in found.items() if isinstance(value, float)}, len(kept))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thresher.tables import say_label
 
 __all__ = ["GUESS", "UNKNOWN", "ClassScore", "Confusion", "Test", "Threshold", "average_folds", "find_thresholds",
-           "rmse", "score_all", "score_classes"]  # fmt: skip
+           "rmse", "score_all", "score_classes", "size_of"]  # fmt: skip
 
 UNKNOWN = "rows of classes that were not trained on"
 GUESS = " of the guess"  # ends the name of what the best constant answer gets
@@ -93,7 +93,7 @@ def score_all(
 
     known = y if known is None else known
     if task == "regression":
-        unit = _unit(y)
+        unit = size_of(y)
         y, predicted, guess = y / unit, predicted / unit, np.full(len(y), known.mean() / unit)
         return {
             "R2": float(metrics.r2_score(y, predicted)) if np.ptp(y) > 0 else math.nan,
@@ -119,11 +119,11 @@ def rmse(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:
     """Return the root of the mean squared error of predictions (k,) of y (k,), numbers of any size."""
     from sklearn.metrics import root_mean_squared_error
 
-    unit = _unit(y)
+    unit = size_of(y)
     return unit * float(root_mean_squared_error(y / unit, predicted / unit))
 
 
-def _unit(y: NDArray[np.float64]) -> float:
+def size_of(y: NDArray[np.float64]) -> float:
     """Return the largest size of y: divided by it, squares of huge and tiny numbers are numbers."""
     return float(np.abs(y).max()) or 1.0
 
