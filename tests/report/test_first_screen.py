@@ -55,19 +55,14 @@ def test_captions_never_say_the_same_number_twice(low, high, size, said):
     assert say_between(low, high, size, "%") == said
 
 
-def test_heavy_tails_have_logarithmic_axes_and_residuals_show_the_middle():
+def test_heavy_tails_have_logarithmic_axes():
     table = orders(2000)
     amount, spent = table["amount"].to_numpy(), table["spent before"].to_numpy()
     found = evaluated(
         {"spent": spent, "z": np.linspace(0, 1, 2000)}, lambda X: 5 * X["spent"] ** 0.5, amount, seconds=1e6
     )
-    errors = amount - 5 * spent**0.5
-    assert found.edges[-1] < 0.5 * np.abs(errors).max()
-    assert found.beyond == [int((errors < found.edges[0]).sum()), int((errors > found.edges[-1]).sum())]
-    assert sum(found.counts) + sum(found.beyond) == 2000
     pytest.importorskip("matplotlib", reason="an extra")
     pictures = model_pictures(found)
-    assert f"{found.beyond[1]:,} above" in pictures["residuals"].caption
     from thresher.figures import make_figure
 
     axes = make_figure(pictures["actual"], found)[0].axes[0]
@@ -82,13 +77,13 @@ def test_a_rare_class_is_calibrated_from_0_to_100_per_cent():
     model = Says(lambda X: np.asarray(X)[:, 0], ["no", "yes"])
     found = find_details(model, chance[:, None], y, task="classification", known=y, target="fraud", seconds=1e6)
     pictures = model_pictures(found)
-    assert list(pictures) == ["calibration", "calibration near 0"]
+    assert list(pictures) == ["calibration"]
     from thresher.figures import make_figure
 
     axes = make_figure(pictures["calibration"], found)[0].axes[0]
     assert axes.get_xlim() == axes.get_ylim() == (-2, 102)
     assert axes.get_xlabel() == "probability of yes, %"
-    assert check_layout(pictures, found) == 2
+    assert check_layout(pictures, found) == 1
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -122,7 +122,7 @@ def test_letters_and_legends_of_a_model(subject):
 def test_letters_and_legends_of_training(iterations, outputs):
     found = a_run(iterations, outputs)
     histories, names = [one.history for one in found.trainings], [one.name for one in found.trainings]
-    assert check_layout(TRAINING, Course(histories, names, found.pairs, found.exact)) == 4
+    assert check_layout(TRAINING, Course(histories, names, found.pairs, found.exact)) == 2
 
 
 @pytest.mark.thorough

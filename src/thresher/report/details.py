@@ -37,7 +37,6 @@ LEVELS = (0.5, 0.68, 0.8, 0.9, 0.95, 0.99)
 _SHOWN = LEVELS.index(0.95)  # of the error bars of single rows
 BINS = 10  # of probabilities, of the same width and of as many rows
 _LEAST_OF_BIN = 10  # rows
-_MIDDLE = 0.95  # share of the errors, at twice whose largest the histogram ends
 _SHARES = 30  # terms whose shares are kept
 MOST_TERMS = 12  # that a report draws
 _LEAST_TERM = 0.0005  # share of a term that is worth a line: what is below would be said to be 0.0 %
@@ -137,9 +136,6 @@ class Details:
     linear: dict[str, float] = field(default_factory=dict)  # scores of a linear model fitted to the same rows
     linear_rows: int = 0  # that it was fitted to
     points: list[Point] = field(default_factory=list)
-    edges: list[float] = field(default_factory=list)  # of the histogram of actual minus predicted
-    counts: list[int] = field(default_factory=list)
-    beyond: list[int] = field(default_factory=list)  # rows below and above its ends
     coverage: list[Level] = field(default_factory=list)
     classes: list[ClassScore] = field(default_factory=list)
     confusions: list[Confusion] = field(default_factory=list)  # those with at least one row
@@ -241,18 +237,12 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
     }  # fmt: skip
     some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
     points = [Point(float(wanted[k]), float(answers.predicted[k]), *_ends(answers, k)) for k in np.sort(some)]
-    far = float(np.abs(errors).max())
-    middle = 2 * float(np.quantile(np.abs(errors), _MIDDLE))
-    far = middle if 0 < middle < far else far or 1.0
-    counts, edges = np.histogram(errors, bins=min(41, 2 * int(np.sqrt(len(y))) + 1), range=(-far, far))
-    beyond = [int((errors < -far).sum()), int((errors > far).sum())]
     coverage = []
     if answers.quantiles is not None:
         for place, level in enumerate(LEVELS):
             lower, upper = answers.quantiles[:, 2 * place : 2 * place + 2].T
             coverage.append(Level(level, float(np.mean((lower <= wanted) & (wanted <= upper)))))
-    return {"scores": scores, "points": points, "edges": edges.tolist(), "counts": counts.tolist(),
-            "beyond": beyond, "coverage": coverage}  # fmt: skip
+    return {"scores": scores, "points": points, "coverage": coverage}
 
 
 def _of_classes(answers: Answers, y: NDArray[Any], known: NDArray[Any], classes: Any) -> dict[str, Any]:

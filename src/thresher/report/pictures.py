@@ -25,7 +25,7 @@ from thresher.figures import (
     set_axis,
 )
 from thresher.report.details import Details, Term, terms_of
-from thresher.report.words import heading_of, say_between, say_number
+from thresher.report.words import heading_of, say_between
 from thresher.training import Iteration
 
 if TYPE_CHECKING:
@@ -35,14 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["TRAINING", "Course", "model_pictures", "plot_effects", "short", "term_pictures"]
 
 _SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
-_NEAR_NONE = 0.2  # a probability: below it are nearly all of a rare class
 _MOST_BELOW = 0.05  # share of predictions that may be drawn at the end of a logarithmic axis
 _LONGEST = 44  # letters of a label
 _FEW = 150  # points that have error bars
 _CURVES = (BLUE, ORANGE, GREEN, PINK)
 _LEAST = 0.005  # share of a term that a page draws
 _BELOW = 0.2  # share of a picture that the histogram has
-_SECONDS = {"start": BLUE, "solve": ORANGE, "move": GREEN}
 _FLOOR = 1e-30  # for logarithms
 _MARKED = 40  # iterations that are marked one by one
 
@@ -50,16 +48,22 @@ _MARKED = 40  # iterations that are marked one by one
 def model_pictures(found: Details) -> dict[str, Picture]:
     """Return the pictures of details, in the order in which they are shown."""
     if found.task == "classification":
-        return _of_chances(found)
+        of = f"of {found.rarer}" if found.rarer else "of every class"
+        return {
+            "calibration": Picture(
+                _calibration,
+                f"The probability {of} that the model gave, and the share of these rows that had it. On the diagonal, "
+                "30 % means 30 rows of 100. Bars: 95 % intervals of that share; grey: where the rows are.",
+            )
+        }
     sample = "" if len(found.points) == found.rows else f" {len(found.points):,} rows of {found.rows:,} are drawn."
     bars = " Thin lines: 95 % error bars." if found.coverage and len(found.points) <= _FEW else ""
     return {
         "actual": Picture(_actual, f"Each point is a row; on the line, the prediction is right.{bars}{sample}"),
-        "residuals": Picture(_residuals, f"How far off predictions are: actual less predicted.{_say_beyond(found)}"),
         "against": Picture(
             _against,
-            "The same errors against what was predicted: are large predictions off by more? Triangles: off by more "
-            "than the axis shows.",
+            "How far off predictions are, against what was predicted: are large ones off by more? Triangles: off by "
+            "more than the axis shows.",
         ),
         "coverage": Picture(
             _coverage,
@@ -67,35 +71,6 @@ def model_pictures(found: Details) -> dict[str, Picture]:
             "too short, above it too long.",
         ),
     }
-
-
-def _of_chances(found: Details) -> dict[str, Picture]:
-    """Return the calibration, and its part near 0 where nearly all probabilities are."""
-    of = f"of {found.rarer}" if found.rarer else "of every class"
-    how = "On the diagonal, 30 % means 30 rows of 100. Bars: 95 % intervals of that share; grey: where the rows are."
-    pictures = {
-        "calibration": Picture(
-            partial(_calibration, most=100.0),
-            f"The probability {of} that the model gave, and the share of these rows that had it. {how}",
-        )
-    }
-    rows = sum(one.rows for one in found.calibration)
-    common = [one for one in found.calibration if one.confidence <= _NEAR_NONE]
-    if len(common) > 2 and sum(one.rows for one in common) >= 0.8 * rows:
-        pictures["calibration near 0"] = Picture(
-            partial(_calibration, most=100 * _NEAR_NONE),
-            f"The same from 0 to {100 * _NEAR_NONE:.0f} %, where most rows are.",
-        )
-    return pictures
-
-
-def _say_beyond(found: Details) -> str:
-    """Return how many rows a histogram does not show."""
-    below, above = found.beyond or (0, 0)
-    if not below + above:
-        return ""
-    both = [f"{count:,} {word}" for count, word in ((below, "below"), (above, "above")) if count]
-    return f" The middle is shown; {' and '.join(both)} its ends."
 
 
 def _actual(axes: Axes, found: Details) -> str:
@@ -118,18 +93,6 @@ def _actual(axes: Axes, found: Details) -> str:
         f"Predicted against actual {found.target} of {len(actual):,} rows: the correlation is "
         f"{_correlation(actual, predicted)}."
     )
-
-
-def _residuals(axes: Axes, found: Details) -> str:
-    axes.stairs(found.counts, found.edges, fill=True, color=SKY)
-    axes.axvline(0, color=INK, linewidth=1)
-    axes.set(xlabel=f"actual less predicted {short(found.target)}", ylabel="rows")
-    axes.set_xlim(found.edges[0], found.edges[-1])
-    axes.locator_params(axis="y", integer=True, nbins=5)
-    set_axis(axes, "x")
-    top = int(np.argmax(found.counts))
-    low, high = found.edges[top : top + 2]
-    return f"Histogram of actual less predicted: most often {say_between(low, high, high - low)}."
 
 
 def _against(axes: Axes, found: Details) -> str | None:
@@ -164,24 +127,20 @@ def _coverage(axes: Axes, found: Details) -> str | None:
     return f"Rows within error bars, observed of promised: {told}."
 
 
-def _calibration(axes: Axes, found: Details, *, most: float) -> str | None:
-    shown = [one for one in found.calibration if 100 * one.confidence <= most]
-    if not shown:
+def _calibration(axes: Axes, found: Details) -> str | None:
+    if not found.calibration:
         return None
     said, right, rows = (
-        np.array([getattr(one, name) for one in shown], np.float64) for name in ("confidence", "right", "rows")
+        np.array([getattr(one, name) for one in found.calibration], np.float64)
+        for name in ("confidence", "right", "rows")
     )
     low, high = _wilson(right, rows)
-    top = 100.0 if most == 100.0 else min(100.0, max(most, 105 * float(right.max())))
-    axes.bar(100 * said, 0.22 * top * rows / rows.max(), width=0.012 * most, color=INK, alpha=0.3)
-    axes.plot([0, most], [0, most], "--", color=PINK, linewidth=1.2, label="as it should be")
+    axes.bar(100 * said, 22 * rows / rows.max(), width=1.2, color=INK, alpha=0.3)
+    axes.plot([0, 100], [0, 100], "--", color=PINK, linewidth=1.2, label="as it should be")
     axes.vlines(100 * said, 100 * low, 100 * high, color=SKY, linewidth=2)
     axes.plot(100 * said, 100 * right, "o-", color=BLUE, markersize=4.5, linewidth=1.2, label="measured")
     of_class = f"probability of {short(found.rarer, 20)}" if found.rarer else "probability of a class"
-    axes.set(xlabel=f"{of_class}, %", ylabel="rows that have it, %")
-    axes.set(xlim=(-0.02 * most, 1.02 * most), ylim=(-0.02 * top, 1.02 * top))
-    set_axis(axes, "x")
-    set_axis(axes, "y")
+    axes.set(xlim=(-2, 102), ylim=(-2, 102), xlabel=f"{of_class}, %", ylabel="rows that have it, %")
     told = ", ".join(f"{100 * r:.0f} % where it says {100 * s:.0f} %" for s, r in zip(said, right, strict=True))
     return f"Calibration: {told}."
 
@@ -376,10 +335,6 @@ class Course(NamedTuple):
         """Return the iterations of the longest training."""
         return list(range(max(map(len, self.histories))))
 
-    def spent(self, t: int, name: str) -> float:
-        """Return the seconds of a part of an iteration, over all outputs."""
-        return sum(one[t].seconds.get(name, 0.0) for one in self.histories if t < len(one))
-
 
 def _loss(axes: Axes, course: Course) -> str:
     axes.set(yscale="log", xlabel="iteration", ylabel="loss, ½‖f - y‖²")
@@ -403,21 +358,6 @@ def _loss(axes: Axes, course: Course) -> str:
     )
 
 
-def _time(axes: Axes, course: Course) -> str:
-    iterations = course.longest()
-    below, total, said = np.zeros(len(iterations)), 0.0, []
-    parts = dict.fromkeys([*_SECONDS, *(name for one in course.histories for r in one for name in r.seconds)])
-    for name, colour in zip(parts, [*_SECONDS.values(), SKY, PINK, INK], strict=False):
-        spent = np.array([course.spent(t, name) for t in iterations])
-        if spent.any():
-            axes.bar(iterations, spent, bottom=below, color=colour, label=f"{name}, {spent.sum():.3g} s")
-            said.append(f"{name} {spent.sum():.3g} s")
-        below, total = below + spent, total + float(spent.sum())
-    axes.set(xlabel="iteration (0 is the start)", ylabel="seconds")
-    _whole_iterations(axes, len(iterations))
-    return f"Seconds by iteration: {total:.2g} s in all; {', '.join(said)}."
-
-
 def _looks(axes: Axes, course: Course) -> str:
     # Of several outputs the mean: each would be scanned by a dense method of its own.
     looks = [float(np.mean([one[t].looks for one in course.histories if t < len(one)])) for t in course.longest()]
@@ -433,33 +373,16 @@ def _looks(axes: Axes, course: Course) -> str:
     )
 
 
-def _firing(axes: Axes, course: Course) -> str:
-    firing, flips = ([getattr(record, name) for record in course.histories[0]] for name in ("firing", "flips"))
-    _counts(axes, course.pairs)
-    few = len(firing) <= _MARKED
-    axes.plot(range(len(firing)), firing, "o-" if few else "-", color=BLUE, label="pairs that fire")
-    axes.plot(range(1, len(flips)), flips[1:], "s-" if few else "-", color=ORANGE, label="pairs that flip in the step")
-    axes.axhline(course.pairs, linestyle="--", color=PINK, label="all pairs")
-    axes.set(xlabel="iteration (0 is the start)", ylabel="pairs (neuron, input)")
-    _whole_iterations(axes, len(firing))
-    return (
-        f"Pairs by iteration, logarithmic: {say_number(firing[-1])} of {course.pairs:,} fire at the end; "
-        f"{' then '.join(say_number(one) for one in flips[1:5])} flip in the first steps."
-    )
-
-
 TRAINING: dict[str, Picture] = {
     "loss": Picture(
         _loss,
         "The loss after each iteration. When training to zero loss, the theorem promises a quarter of it per step.",
     ),
-    "time": Picture(_time, "Where the time went, iteration by iteration; the start passes over all neurons."),
     "looks": Picture(
         _looks,
         "Pre-activations computed in each iteration, against those of a dense step. Without a ridge the first step is "
         "taken inside the start scan.",
     ),
-    "firing": Picture(_firing, "Pairs that fire, and those that flip in a step: only flips keep it from being linear."),
 }
 
 
