@@ -165,15 +165,26 @@ class TestPredict:
         for name in ("run.json", "model.thresher"):
             raw = (run_of / "run" / name).read_bytes()
             (folder / name).write_bytes(raw[: len(raw) // 2] if name == bad else raw)
-        code, _, err = run(capsys, "predict", str(folder), str(run_of / "t.csv"))
-        assert code == 2
-        assert len(err.splitlines()) == 1
+        for command in (["predict", str(folder), str(run_of / "t.csv")], ["inspect", str(folder)]):
+            code, out, err = run(capsys, *command)
+            assert (code, out) == (2, "")
+            assert len(err.splitlines()) == 1
+            assert bad in err
 
     def test_a_run_without_its_model(self, capsys, run_of, tmp_path):
         (tmp_path / "run.json").write_bytes((run_of / "run" / "run.json").read_bytes())
-        code, _, err = run(capsys, "predict", str(tmp_path), str(run_of / "t.csv"))
+        for command in (["predict", str(tmp_path), str(run_of / "t.csv")], ["inspect", str(tmp_path)]):
+            code, _, err = run(capsys, *command)
+            assert code == 2
+            assert "model.thresher" in err
+        assert run(capsys, "report", str(tmp_path))[0] == 0  # all that it tells of is in run.json
+
+    def test_a_model_without_its_run(self, capsys, run_of, tmp_path):
+        (tmp_path / "model.thresher").write_bytes((run_of / "run" / "model.thresher").read_bytes())
+        code, _, err = run(capsys, "inspect", str(tmp_path))
         assert code == 2
-        assert "model.thresher" in err
+        assert f"Its model can be used alone: {tmp_path / 'model.thresher'}." in err
+        assert run(capsys, "inspect", str(tmp_path / "model.thresher"))[0] == 0
 
 
 def test_a_parquet_file_without_rows(capsys, tmp_path):

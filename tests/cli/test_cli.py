@@ -98,6 +98,7 @@ def test_the_entry_point_runs_the_command_line(capsys, monkeypatch):
         (["demo", "--width", "1.5"], r"expected a whole number"),
         (["demo", "--width", "0"], r"width must be at least 1; got 0"),
         (["demo", "--width", "2^60"], r"needs about .* TiB, but .* may be taken\. Use a larger shift"),
+        (["demo", "--rows", "1"], r"--rows must be at least 2, .* got 1"),
         (["demo", "--rows", "0"], r"rows must be at least 1; got 0"),
         (["demo", "--rows", "1797"], r"rows must be at most 1796; got 1797"),
         (["demo", "--colour", "red"], r"No such option.*--colour"),
@@ -135,3 +136,8 @@ def test_a_full_disk_under_what_is_printed_is_said_in_a_line():
         done = subprocess.run([sys.executable, "-c", code, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     assert done.stderr == "Error: cannot write: No space left on device. Make room, or choose another place.\n"
+
+
+@pytest.mark.parametrize("command", [["demo", "--rows", "30"], ["audit", "--inputs", "30"]])
+def test_training_that_does_not_converge_ends_with_1(capsys, command):
+    assert run(capsys, *command, "--width", "2")[0] == 1

@@ -31,8 +31,8 @@ def go_through(capsys, tmp_path, name):
     if name not in ("tiny", "wide"):
         assert tested.test.value < tested.test.guess, tested.test
     classes = tested.test.measure == "log loss"
-    more = "--proba" if classes else "--std"
-    code, out, err = run(capsys, "predict", str(folder), str(file.path), more, "--digits", "full")
+    more = ["--proba"] if classes else ["--interval", "0.9"]
+    code, out, err = run(capsys, "predict", str(folder), str(file.path), *more, "--digits", "full")
     assert code == 0, err
     head, *rows = csv.reader(io.StringIO(out))
     assert head[0] == "prediction"

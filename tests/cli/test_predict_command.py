@@ -88,15 +88,15 @@ class TestPredict:
     def test_error_bars_with_sensible_digits(self, capsys, places):
         folder, table = str(places / "numbers"), str(places / "numbers.csv")
         error = read_run(places / "numbers").test.value
-        code, out, err = run(capsys, "predict", folder, table, "--std")
+        code, out, err = run(capsys, "predict", folder, table, "--interval", "0.9")
         found = predicted(out)
         assert code == 0
-        assert list(found) == ["prediction", "std"]
-        decimals = {len(one.partition(".")[2]) for one in found["prediction"] + found["std"]}
+        assert list(found) == ["prediction", "lower", "upper"]
+        decimals = {len(one.partition(".")[2]) for cells in found.values() for one in cells}
         assert decimals == {2}
         assert 0.1 < error < 1
         assert re.search(r"Compared with column 'y' of 60 rows: R2 [01]\.\d{3}, RMSE [\d.]+, MAE [\d.]+\.", err)
-        _, out, _ = run(capsys, "predict", folder, table, "--std", "--digits", "full")
+        _, out, _ = run(capsys, "predict", folder, table, "--interval", "0.9", "--digits", "full")
         full = predicted(out)
         assert any(len(one) > 12 for one in full["prediction"])
         for name, cells in full.items():
@@ -121,13 +121,11 @@ class TestPredict:
         np.testing.assert_allclose(told, expected, rtol=1e-6)
         assert (told[1] > model.floor_[:, None]).all()
         assert "--interval" not in err
-        assert "--interval 0.9 gives bounds" in run(capsys, "predict", *asked[:2], "--std")[2]
 
     @pytest.mark.parametrize(
         ("kind", "option", "words"),
         [
             ("numbers", "--proba", "--proba is for classes; this model predicts numbers. Use --interval"),
-            ("classes", "--std", "--std is for numbers; this model predicts classes. Use --proba"),
             ("classes", "--interval=0.9", "--interval is for numbers; this model predicts classes. Use --proba"),
             ("numbers", "--interval=90", "--interval must lie between 0 and 1, such as 0.9; got 90."),
             ("numbers", "--interval=0", "--interval must lie between 0 and 1"),
@@ -142,10 +140,9 @@ class TestPredict:
     def test_error_bars_need_a_ridge(self, capsys, places, tmp_path):
         arguments = ["train", str(places / "numbers.csv"), "--width", "2^12", "--quiet"]
         assert run(capsys, *arguments, "--save", str(tmp_path / "run"))[0] == 0
-        for option in ("--std", "--interval=0.9"):
-            code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(places / "numbers.csv"), option)
-            assert code == 2
-            assert f"{option.partition('=')[0]} needs a model with a ridge" in err
+        code, _, err = run(capsys, "predict", str(tmp_path / "run"), str(places / "numbers.csv"), "--interval=0.9")
+        assert code == 2
+        assert "--interval needs a model with a ridge" in err
 
     def test_a_refused_prediction_leaves_nothing_behind(self, capsys, places, tmp_path):
         (tmp_path / "t.csv").write_text("a,b\n1,2\n")
@@ -159,10 +156,10 @@ class TestPredict:
         model = thresher.ThresherRegressor(width=64, shift=1.0, bias=1.0, feature_learning=0, random_state=0)
         model.fit(X, X @ [[1, 2], [3, 4]]).save(tmp_path / "m")
         (tmp_path / "t.csv").write_text("\n".join(",".join(map(str, row)) for row in X))
-        code, out, _ = run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.csv"), "--std")
+        code, out, _ = run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.csv"), "--digits", "full")
         found = predicted(out)
         assert code == 0
-        assert list(found) == ["prediction 1", "prediction 2", "std 1", "std 2"]
+        assert list(found) == ["prediction 1", "prediction 2"]
         np.testing.assert_allclose(np.array(found["prediction 2"], float), model.predict(X)[:, 1])
 
     def test_a_parquet_file_is_read_in_blocks(self, capsys, places, tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def test_no_errors_on_the_console(page, tmp_path, scheme):
 def test_it_is_what_was_written(page, tmp_path):
     done = browse(page, tmp_path / "profile", "--dump-dom")
     assert "<h1>Predicting A &lt;test&gt; from 3 columns</h1>" in done.stdout
-    assert done.stdout.count("<figure") == 7
+    assert done.stdout.count("<figure") == 4
 
 
 def test_it_prints(page, tmp_path):

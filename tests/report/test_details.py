@@ -64,9 +64,7 @@ class TestAgainstDefinitions:
             math.sqrt(sum((a - b) ** 2 for a, b in zip(y, predicted, strict=True)) / 60)
         )
         assert found.scores["RMSE of the guess"] == pytest.approx(math.sqrt(np.var(y) + 1))
-        assert found.scores["mean error"] == pytest.approx(
-            np.mean([abs(a - b) for a, b in zip(y, predicted, strict=True)])
-        )
+        assert found.scores["MAE"] == pytest.approx(np.mean([abs(a - b) for a, b in zip(y, predicted, strict=True)]))
         assert found.scores["R2"] == pytest.approx(1 - np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2))
 
     def test_coverage(self, seed):

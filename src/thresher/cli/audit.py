@@ -24,7 +24,7 @@ __all__ = ["audit"]
 def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> None:
     """Train a network on random inputs, and check every certificate against a full scan after every iteration.
 
-    Exits with status 1 if anything is wrong.
+    Exits with status 1 if anything is wrong, or training does not converge.
 
     Example: thresher audit --width 2^16
     """

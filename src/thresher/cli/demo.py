@@ -42,6 +42,8 @@ def demo(width: int, rows: int, seed: int, paper: bool, billion: bool) -> None:
                 raise InvalidInput(f"--billion has its own width, inputs and method; got --{name} as well. Drop one.")
         _train_a_billion(console, seed=seed)
         return
+    if rows == 1:
+        raise InvalidInput("--rows must be at least 2, since images are centred first; got 1.")
     split = digits(rows=rows, seed=seed)
     method = "paper" if paper else None
     console.print(f"Training {width:,} neurons on {split.description}.")

@@ -13,6 +13,7 @@ from thresher.memory import format_bytes
 from thresher.output import Console, to_json
 from thresher.report import Evaluation, read_run
 from thresher.report.evaluation import LEFT_OUT
+from thresher.report.saved import MODEL_FILE
 from thresher.report.words import say_number, say_scores
 from thresher.training.result_files import KIND, VERSION
 
@@ -44,6 +45,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def _of_run(run: Evaluation, folder: Path) -> dict[str, Any]:
+    read_file(folder / MODEL_FILE, kind=KIND, version=VERSION)  # refuses what is not there, or damaged
     columns = ", ".join(run.columns[:_SHOWN])
     columns += f" and {len(run.columns) - _SHOWN} more" if len(run.columns) > _SHOWN else ""
     facts = {"what": run.what, **run.network, "columns": columns or "none named"}

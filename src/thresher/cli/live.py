@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -103,9 +104,11 @@ def notes(console: Console, *, drop: bool = False, said: set[str] | None = None)
 
 
 def end(result: Result) -> None:
-    """Exit with status 130 if training was interrupted."""
+    """Exit with status 130 if training was interrupted, and 1 if it did not converge."""
     if result.status == Status.INTERRUPTED:
         raise KeyboardInterrupt
+    if result.status != Status.CONVERGED:
+        sys.exit(1)
 
 
 def short(count: int) -> str:

@@ -45,7 +45,6 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
     "--output", type=click.Path(path_type=Path), metavar="CSV", help="File to write to; default: the terminal."
 )
 @click.option("--proba", is_flag=True, help="Add the probability of each class, one column for each.")
-@click.option("--std", is_flag=True, help="Add a column with the standard deviation of each prediction.")
 @click.option(
     "--interval",
     type=float,
@@ -66,7 +65,7 @@ _MOST_DECIMALS = 15  # of numbers that are not written with a power of ten
 def predict(model: Path, file: Path, output: Path | None, device: str, **options: Any) -> None:
     """Predict the rows of FILE with a MODEL: a folder written by thresher train --save, or a saved estimator.
 
-    Prints a column, prediction, and more with --proba, --interval or --std. If FILE also has the target, the scores are
+    Prints a column, prediction, and more with --proba or --interval. If FILE also has the target, the scores are
     printed to standard error.
 
     Example: thresher predict runs/houses new.csv --output prices.csv
@@ -78,7 +77,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
     with console.status(lambda: "Loading the model ..."):
         saved = load_model(model)
     saved.model.device = device
-    _check_options(saved, options, console)
+    _check_options(saved, proba=options["proba"], interval=options["interval"])
     how = shared.take_reading(options)
     found: list[Answers] = []
     wanted: list[NDArray[Any]] = []
@@ -87,9 +86,7 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
         writer = csv.writer(stream, lineterminator="\n")
         for X, targets in _read(saved, file, how, console):
             chances = saved.classes is not None and (options["proba"] or targets is not None)
-            answers = ask(
-                saved.model, X, task=saved.task, chances=chances, deviations=options["std"], quantiles=_ends(options)
-            )
+            answers = ask(saved.model, X, task=saved.task, chances=chances, quantiles=_ends(options["interval"]))
             if not count:
                 writer.writerow(_names(saved, answers, options))
             writer.writerows(_cells(saved, answers, options))
@@ -109,43 +106,34 @@ def predict(model: Path, file: Path, output: Path | None, device: str, **options
         _tell_scores(saved, found, np.concatenate(wanted), console)
 
 
-def _check_options(saved: SavedModel, options: dict[str, Any], console: Console) -> None:
+def _check_options(saved: SavedModel, *, proba: bool, interval: float | None) -> None:
     classes = saved.task == "classification"
-    if options["proba"] and not classes:
+    if proba and not classes:
         raise InvalidInput("--proba is for classes; this model predicts numbers. Use --interval 0.9 for error bars.")
-    if options["interval"] is not None and not 0 < options["interval"] < 1:
-        raise InvalidInput(f"--interval must lie between 0 and 1, such as 0.9; got {options['interval']:g}.")
-    for name in ("std", "interval"):
-        if not options[name]:
-            continue
-        if classes:
-            raise InvalidInput(
-                f"--{name} is for numbers; this model predicts classes. Use --proba for their probabilities."
-            )
-        if saved.model.ridge_ == 0:
-            raise InvalidInput(
-                f"--{name} needs a model with a ridge; this is a network that was trained to zero loss. Train without "
-                "--width."
-            )
-    learnt = getattr(saved.model, "quantile_fits_", None)
-    if options["interval"] is not None and learnt is not None:
-        low, high = learnt.levels[0], learnt.levels[-1]
-        if _ends(options)[0] < low - _ROUNDING or _ends(options)[1] > high + _ROUNDING:
-            raise InvalidInput(
-                f"--interval {options['interval']:g} lies between quantiles {_ends(options)[0]:g} and "
-                f"{_ends(options)[1]:g}; this model has learnt those from {low:g} to {high:g}. Ask for a smaller share."
-            )
-    if options["std"] and saved.model.target_ == "log" and saved.model.loss_ == "squared":
-        console.print(
-            "Note: the model has learnt logarithms, so errors are larger above a prediction than below it. "
-            "--interval 0.9 gives bounds."
+    if interval is None:
+        return
+    if not 0 < interval < 1:
+        raise InvalidInput(f"--interval must lie between 0 and 1, such as 0.9; got {interval:g}.")
+    if classes:
+        raise InvalidInput("--interval is for numbers; this model predicts classes. Use --proba for probabilities.")
+    if saved.model.ridge_ == 0:
+        raise InvalidInput(
+            "--interval needs a model with a ridge; this is a network that was trained to zero loss. Train without "
+            "--width."
         )
+    learnt, (lower, upper) = getattr(saved.model, "quantile_fits_", None), _ends(interval)
+    if learnt is not None:
+        low, high = learnt.levels[0], learnt.levels[-1]
+        if lower < low - _ROUNDING or upper > high + _ROUNDING:
+            raise InvalidInput(
+                f"--interval {interval:g} lies between quantiles {lower:g} and {upper:g}; this model has learnt those "
+                f"from {low:g} to {high:g}. Ask for a smaller share."
+            )
 
 
-def _ends(options: dict[str, Any]) -> list[float]:
+def _ends(interval: float | None) -> list[float]:
     """Return the quantiles that the interval lies between."""
-    share = options["interval"]
-    return [] if share is None else [(1 - share) / 2, (1 + share) / 2]
+    return [] if interval is None else [(1 - interval) / 2, (1 + interval) / 2]
 
 
 def _read(saved: SavedModel, file: Path, how: Reading, console: Console) -> Iterator[tuple[Any, NDArray[Any] | None]]:
@@ -165,8 +153,6 @@ def _names(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> list
     outputs = answers.predicted.shape[1:]
     numbers = [f" {k + 1}" for k in range(outputs[0])] if outputs else [""]
     names = [f"prediction{number}" for number in numbers]
-    if options["std"]:
-        names += [f"std{number}" for number in numbers]
     if options["interval"] is not None:
         names += [f"{side}{number}" for side in ("lower", "upper") for number in numbers]
     if options["proba"]:
@@ -180,8 +166,6 @@ def _cells(saved: SavedModel, answers: Answers, options: dict[str, Any]) -> Iter
     full = options["digits"] == "full"
     columns: list[NDArray[Any]] = [answers.predicted.reshape(len(answers.predicted), -1)]
     decimals = [[None if full else _digits_for(one) for one in row] for row in saved.errors(columns[0]).tolist()]
-    if options["std"] and answers.deviations is not None:
-        columns.append(answers.deviations.reshape(len(answers.deviations), -1))
     if answers.quantiles is not None:
         columns += [part.reshape(len(part), -1) for part in np.moveaxis(answers.quantiles, -1, 0)]
     chances = answers.chances if options["proba"] else None

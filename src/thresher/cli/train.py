@@ -26,12 +26,12 @@ from thresher.devices import find_device
 from thresher.loops import WATCH
 from thresher.output import Console, to_json
 from thresher.report import Evaluation, save_run
-from thresher.report.evaluate import Tested, evaluation_of, test_model
+from thresher.report.evaluate import Tested, evaluation_of, output_names, test_model
 from thresher.report.page import find_jinja
 from thresher.report.saved import RUN_FILE
 from thresher.report.splits import Places, TrainTest, fold, split
 from thresher.report.words import say_recall, say_scores, say_threshold
-from thresher.tables import INPUT, Table, guess_task, read_table, say_label
+from thresher.tables import INPUT, Table, guess_task, read_table
 from thresher.tables.targets import as_labels, check_target, rows_with_target
 
 __all__ = ["train"]
@@ -212,6 +212,8 @@ def _say_end(found: Evaluation, written: dict[str, str], options: dict[str, Any]
         return
     for what, place in written.items():
         console.print(f"Written, {what}: {place}")
+    for line in filter(None, (say_recall(found.scores), say_threshold(found.scores))):
+        console.print(line)
     states = sorted({one.status for one in found.trainings if found.exact})
     click.echo(f"{(', '.join(states) or 'fitted').capitalize()} in {seconds:.1f} s. {found.summary()}".rstrip())
 
@@ -252,7 +254,6 @@ class _Work:
             folds = [TrainTest(places[one.train], places[one.test]) for one in fold(targets, options["cv"], **given)]
             with self.timed("cross-validation"):
                 model, tested = self.cross_validate(folds)
-            self.say_classes(tested)
             if options["width"] is None:
                 return model, tested, folds[-1].train
             parts = TrainTest(places, places[:0])
@@ -269,8 +270,6 @@ class _Work:
         if len(parts.test):
             with self.timed("testing"):
                 tested = self.test(model, parts, by_row=True)
-            console.print(f"Test on {len(parts.test):,} rows that were kept for it: {say_scores(tested.scores)}.")
-            self.say_classes(tested)
         return model, tested, parts.train
 
     def fit(self, places: Places, *, quiet: bool = False) -> Any:
@@ -327,11 +326,6 @@ class _Work:
             self.console.print(f"Fold {place} of {len(folds)}: {say_scores(found[-1].scores)}.")
         return model, Tested.averaged(found)
 
-    def say_classes(self, tested: Tested) -> None:
-        """Print the recall of each class, and advice on thresholds where a class is rare, if there are classes."""
-        for line in filter(None, (say_recall(tested.scores), say_threshold(tested.scores))):
-            self.console.print(line)
-
     def _estimator(self) -> Any:
         from thresher.estimators import ThresherClassifier, ThresherRegressor
 
@@ -348,7 +342,7 @@ class _Work:
         """Fit a model to zero loss, and show how that goes."""
         from sklearn.exceptions import ConvergenceWarning
 
-        console, names = self.console, _output_names(self.task, y)
+        console, names = self.console, output_names(None if self.task == "regression" else np.unique(y))
         outputs = "" if len(names) == 1 else f", one network for each of {len(names)} classes"
         console.print(f"Training {model.width:,} neurons on {len(y):,} rows to zero loss{outputs}.")
         with (
@@ -389,11 +383,3 @@ def _choices_of(model: Any) -> Iterator[tuple[str, str]]:
         yield (line := f"Learnt with loss {model.loss_}, which rows left out prefer to squares."), line
     if getattr(model, "target_", None) == "log" and model.loss_ == "squared":
         yield _LOGARITHMS, _LOGARITHMS
-
-
-def _output_names(task: str, y: NDArray[Any]) -> list[str]:
-    """Return what the outputs are called: of numbers one, of two classes the second, or all classes."""
-    if task == "regression":
-        return ["output"]
-    classes = np.unique(y).tolist()
-    return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes)]

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
-from thresher.report.answers import Answers, ask, classes_of
+from thresher.report.answers import Answers, ask
 from thresher.report.importance import Importance, TestedModel, find_importances
 from thresher.report.linear import Linear
 from thresher.report.scores import (
-    GUESS,
     ClassScore,
     Confusion,
     Threshold,
@@ -191,7 +190,7 @@ def find_details(
         places = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     answers, wanted = ask(model, rows.table(places), task=task, quantiles=ends), y[places]
-    tested = TestedModel(model, task, classes_of(model), rows, y)
+    tested = TestedModel(model, task, getattr(model, "classes_", None), rows, y)
     importances, used = find_importances(tested, places, seconds=seconds, progress=progress)
     if task == "regression":
         scored = _of_numbers(answers, wanted, known)
@@ -230,11 +229,7 @@ def _of_numbers(answers: Answers, y: NDArray[Any], known: NDArray[Any]) -> dict[
     wanted = y.astype(np.float64)
     errors = wanted - answers.predicted
     found = score_all(answers.predicted, wanted, task="regression", known=np.asarray(known, np.float64))
-    scores = {
-        "RMSE": found["RMSE"], "RMSE of the guess": found[f"RMSE{GUESS}"],
-        "mean error": found["MAE"], "mean error of the guess": found[f"MAE{GUESS}"],
-        "median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known)), "R2": found["R2"],
-    }  # fmt: skip
+    scores = found | {"median error": float(np.median(np.abs(errors))), "guess": float(np.mean(known))}
     some = np.random.default_rng(0).permutation(len(y))[:MOST_POINTS]
     points = [Point(float(wanted[k]), float(answers.predicted[k]), *_ends(answers, k)) for k in np.sort(some)]
     coverage = []

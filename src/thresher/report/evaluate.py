@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
-from thresher.report.answers import ask, classes_of
+from thresher.report.answers import ask
 from thresher.report.details import MOST_ROWS, Details, find_details
 from thresher.report.evaluation import CATEGORIES, LEFT_OUT, LOSS, OF_TEST, PARTS, WHY, Evaluation, Training
 from thresher.report.linear import score_linear
@@ -23,7 +23,7 @@ from thresher.tables.frame import column_of, in_memory
 from thresher.tables.rows_on_disk import Part, on_disk
 from thresher.training import Result
 
-__all__ = ["Tested", "evaluate", "evaluation_of", "test_model"]
+__all__ = ["Tested", "evaluate", "evaluation_of", "output_names", "test_model"]
 
 
 @runtime_checkable
@@ -131,7 +131,7 @@ def test_model(
     ``fitted`` are the rows and targets that it was fitted to: a linear model of them is compared with it. The other
     parameters are those of :func:`find_details`. Cost: one prediction, then that of this function.
     """
-    answers, classes = ask(model, X, task=task), classes_of(model)
+    answers, classes = ask(model, X, task=task), getattr(model, "classes_", None)
     several = getattr(model, "multilabel_", False) or (answers.chances is not None and answers.chances.ndim != 2)
     if several or answers.predicted.ndim != 1:
         raise InvalidInput("the model has several outputs; a report shows one. Fit and evaluate a model of each.")
@@ -182,6 +182,7 @@ def evaluation_of(
         data |= {} if rows is not None else {OF_TEST: "yes"}
     ours = isinstance(model, _Chooser)
     results = model.results_ if ours else []
+    names = output_names(getattr(model, "classes_", None))
     exact = bool(results) and model.ridge_ == 0
     source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
     wide = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
@@ -196,7 +197,7 @@ def evaluation_of(
         columns,
         **({} if tested is None else tested._asdict()),
         network=_network(model) if ours else {},
-        trainings=[Training.of(name, one) for name, one in zip(_output_names(model), results, strict=bool(results))],
+        trainings=[Training.of(name, one) for name, one in zip(names, results, strict=bool(results))],
         exact=exact,
         data=data,
         seconds=dict(seconds or {}),
@@ -204,9 +205,8 @@ def evaluation_of(
     )
 
 
-def _output_names(model: Any) -> list[str]:
+def output_names(classes: NDArray[Any] | None) -> list[str]:
     """Return what the outputs of a model are called: of numbers one, of two classes the second, or all classes."""
-    classes = classes_of(model)
     if classes is None:
         return ["output"]
     return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes).tolist()]

@@ -144,7 +144,6 @@ class Evaluation:
             verdict=words.verdict(found) if found else "",
             validated=words.validated(self.folds, found),
             remarks=remarks,
-            efforts=list(_efforts(self)),
             iterations=_iteration_rows(self),
             settings=_settings(self),
             choices=_choices(self),
@@ -203,27 +202,6 @@ def _remarks(found: Evaluation) -> Iterator[str]:
         yield f"{found.details.rows:,} of the {found.rows:,} rows that were kept for testing are looked at here."
 
 
-def _efforts(found: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield what training took, as pairs of a number and what it means."""
-    trainings = found.trainings
-    if found.seconds:  # as the terminal said
-        parts = ", ".join(f"{part} {seconds:.1f}" for part, seconds in found.seconds.items())
-        yield f"{sum(found.seconds.values()):.1f} s", f"in all: {parts}"
-    if not trainings:
-        return
-    converged = sum(one.status == Status.CONVERGED for one in trainings)
-    yield (trainings[0].status if len(trainings) == 1 else f"{converged} of {len(trainings)} converged", "status")
-    yield str(max(len(one.history) - 1 for one in trainings)), "iterations"
-    records = [record for one in trainings for record in one.history]
-    yield f"{sum(sum(record.seconds.values()) for record in records):.1f} s", "of them in iterations"
-    shares = (one.history[-1].residual / one.history[0].residual for one in trainings if one.history[0].residual)
-    yield f"{max(shares, default=0.0):.1e}", "of the error on training rows is left, relative to the start"
-    later = [record for one in trainings for record in one.history[2:]]
-    if later:
-        share = sum(r.looks for r in later) / len(later) / found.pairs
-        yield f"{share:.1e}", "of all pre-activations are computed per iteration"
-
-
 def _choices(found: Evaluation) -> list[tuple[str, str, str]]:
     """Return what an estimator has chosen, and what it means; nothing for exact training, which chooses nothing."""
     if found.exact:
@@ -256,6 +234,7 @@ def _iteration_rows(found: Evaluation) -> list[tuple[str, list[list[str]]]]:
 
 def _settings(found: Evaluation) -> list[tuple[str, str]]:
     told = found.network | {f"data: {key}": value for key, value in found.data.items()} | found.environment
+    told |= {f"seconds: {part}": round(spent, 1) for part, spent in found.seconds.items()}
     return [(key, _say(value)) for key, value in told.items()]
 
 

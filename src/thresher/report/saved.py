@@ -220,7 +220,8 @@ def read_run(folder: Path) -> Evaluation:
     try:
         told = json.loads((folder / RUN_FILE).read_bytes())
     except OSError:
-        raise InvalidInput(f"{folder} holds no run. {_REMEDY}") from None
+        alone = f" Its model can be used alone: {folder / MODEL_FILE}." if (folder / MODEL_FILE).is_file() else ""
+        raise InvalidInput(f"{folder} holds no run. {_REMEDY}{alone}") from None
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{folder / RUN_FILE} is damaged: {str(error)[:200]}. {_REMEDY}") from None
     try:

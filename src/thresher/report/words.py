@@ -25,8 +25,7 @@ _WRONG = 15  # confusions that are listed
 _LEAST_SHARE = 5e-4  # of a term that has a bar
 _SHOWN = 6  # columns
 _FEW = 50  # rows of a test that tell little
-_NUMBERS = {"R2": "share explained", "RMSE": "RMSE", "mean error": "off on average"}
-_OF_LINEAR = {"mean error": "MAE"}  # where scores have another name
+_NUMBERS = {"R2": "share explained", "RMSE": "RMSE", "MAE": "off on average"}
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -121,10 +120,9 @@ def say_recall(scores: Mapping[str, Any]) -> str:
 
 
 class Bar(NamedTuple):
-    """A bar between two places of its track, in per cent, with its name and its number in words."""
+    """A bar over a share of its track, in per cent, with its name and its number in words."""
 
     name: str
-    left: float
     width: float
     words: str
 
@@ -173,7 +171,7 @@ def lead(found: Details) -> str:
             return f"{_of_chances(found)}{right}"
         verdict = "" if scores["accuracy"] > scores["accuracy of the guess"] else " It is no better than that."
         return f"On {say_unseen(found)}, {right}{verdict}"
-    off, guess = scores["mean error"], scores["mean error of the guess"]
+    off, guess = scores["MAE"], scores[f"MAE{GUESS}"]
     size = min([one for one in (off, guess, measure.error) if one > 0], default=1.0) / 2
     half = f", half of them by less than {measure.say(scores['median error'], size=size)}"
     middle = half if found.rows > 1 else ""
@@ -250,7 +248,7 @@ def bars_of_importance(found: Details) -> list[Bar]:
         unit = "points" if found.task == "classification" else measure.unit
         spread = f" ± {say_like(scale * one.deviation, size)}" if one.deviation else ""
         words = f"{say_like(scale * one.mean, size)}{spread}{f' {unit}' if unit else ''}"
-        bars.append(Bar(one.column, 0.0, 100 * max(one.mean, 0.0) / most if most > 0 else 0.0, words))
+        bars.append(Bar(one.column, 100 * max(one.mean, 0.0) / most if most > 0 else 0.0, words))
     return bars
 
 
@@ -258,7 +256,7 @@ def bars_of_shares(found: Details) -> list[Bar]:
     """Return a bar for each term of a model with parts that has a share worth a line."""
     most = max(found.shares.values(), default=0.0)
     shown = [(name, share) for name, share in found.shares.items() if share >= _LEAST_SHARE]
-    return [Bar(name, 0.0, 100 * share / most, say_percent(share)) for name, share in shown]
+    return [Bar(name, 100 * share / most, say_percent(share)) for name, share in shown]
 
 
 def say_rows(count: int) -> str:
@@ -411,7 +409,7 @@ def compared(found: Details) -> tuple[list[str], list[list[str]], str]:
 def _of_numbers(found: Details) -> Iterator[list[str]]:
     measure = Measure.of(found)
     for name, meaning in _NUMBERS.items():
-        own, other = found.scores[name], found.linear.get(_OF_LINEAR.get(name, name), math.nan)
+        own, other = found.scores[name], found.linear.get(name, math.nan)
         if math.isnan(own):
             continue
         guess = 0.0 if name == "R2" else found.scores[f"{name}{GUESS}"]
