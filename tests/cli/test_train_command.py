@@ -159,7 +159,7 @@ class TestRun:
     def test_the_page_is_whole(self, folder):
         text = (folder / "page.html").read_text(encoding="utf-8")
         Whole().check(text)
-        assert text.count('<figure role="img" aria-label="') == 5
+        assert text.count('<figure role="img" aria-label="') == 3
         assert f"thresher train {folder}/table.csv --width" in text
         assert not re.search(r'(src|href)="(?!data:|#)', text)
         assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)

@@ -132,7 +132,7 @@ class TestTrain:
     def test_a_tiny_share_tests_a_row_and_none_is_said(self, capsys, places, tmp_path):
         code, out, _ = run(capsys, "train", str(places / "numbers.csv"), *SMALL, "--test-size", "0.001")
         assert code == 0
-        assert "Test on 1 rows" in out
+        assert "Test on 1 unseen row:" in out
         (tmp_path / "t.csv").write_text("a,y\n1,2.5\n2,3.5\n")
         code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *SMALL, "--task", "regression")
         assert code == 0

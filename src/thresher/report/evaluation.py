@@ -20,7 +20,7 @@ from thresher.report.details import MOST_ROWS, Details
 from thresher.report.page import find_jinja, render_page
 from thresher.report.pictures import TRAINING, Course, model_pictures, term_pictures
 from thresher.report.scores import Test
-from thresher.training import Iteration, Result, Status
+from thresher.training import History, Iteration, Result, Status
 
 __all__ = ["CATEGORIES", "LEFT_OUT", "LOSS", "OF_TEST", "PARTS", "WHY", "Evaluation", "Training"]
 
@@ -144,7 +144,7 @@ class Evaluation:
             verdict=words.verdict(found) if found else "",
             validated=words.validated(self.folds, found),
             remarks=remarks,
-            iterations=_iteration_rows(self),
+            iterations=[(one.name, History(one.history)._repr_html_()) for one in self.trainings],
             settings=_settings(self),
             choices=_choices(self),
             of_test=OF_TEST in self.data,
@@ -208,28 +208,6 @@ def _choices(found: Evaluation) -> list[tuple[str, str, str]]:
         return []
     known = [(name, found.network[name], meaning) for name, meaning in _MEANINGS.items() if name in found.network]
     return [(name, _say(value), meaning) for name, value, meaning in known]
-
-
-def _iteration_rows(found: Evaluation) -> list[tuple[str, list[list[str]]]]:
-    """Return the table of each training: its name and the cells of its rows."""
-    tables = []
-    for one in found.trainings:
-        rows = [
-            [
-                str(record.iteration) if record.iteration else "start",
-                f"{record.loss:.3g}",
-                "" if record.iteration == 0 else f"{record.contraction:.2g}",
-                f"{record.looks:,}",
-                f"{record.looks / found.pairs:.1e}",
-                f"{record.firing:,}",
-                f"{record.flips:,}",
-                f"{sum(record.seconds.values()):.3f}",
-                record.solve,
-            ]
-            for record in one.history
-        ]
-        tables.append((one.name, rows))
-    return tables
 
 
 def _settings(found: Evaluation) -> list[tuple[str, str]]:

@@ -78,13 +78,12 @@ def score_all(
     known: NDArray[Any] | None = None,
     chances: NDArray[np.float64] | None = None,
     classes: NDArray[Any] | None = None,
-    rarer: str | None = None,
 ) -> dict[str, Any]:
     """Return every score of predictions (k,) of y, and what the best constant answer gets, by its name and GUESS.
 
     Of numbers these are R2 (NaN where all of y is the same), RMSE and MAE. Of classes they are, with ``chances``
     (k, classes) of ``classes``, AUC (of more than two the mean of each against the rest), the average precision of the
-    rarer of two (or of the one that ``rarer`` names), and the log loss; then accuracy and the recall of each class. The
+    rarer of two, and the log loss; then accuracy and the recall of each class. The
     constant answer is the mean, the shares of the classes (the base rate), or the commonest class of the targets that
     were ``known`` before; without these, of y. Rows of classes that are not among ``classes`` are wrong, are counted,
     and are left out of the scores of probabilities. Cost: O(k classes log k).
@@ -104,7 +103,7 @@ def score_all(
         }
     found: dict[str, Any] = {}
     if chances is not None and classes is not None:
-        found = _score_chances(chances, y, known=known, classes=classes, rarer=rarer)
+        found = _score_chances(chances, y, known=known, classes=classes)
     values, counts = np.unique(known, return_counts=True)
     found["accuracy"] = float(metrics.accuracy_score(y, predicted))
     found[f"accuracy{GUESS}"] = float(metrics.accuracy_score(y, np.full(len(y), values[counts.argmax()])))
@@ -142,7 +141,7 @@ def score_classes(
 
 
 def _score_chances(
-    chances: NDArray[np.float64], y: NDArray[Any], *, known: NDArray[Any], classes: NDArray[Any], rarer: str | None
+    chances: NDArray[np.float64], y: NDArray[Any], *, known: NDArray[Any], classes: NDArray[Any]
 ) -> dict[str, Any]:
     from sklearn import metrics
 
@@ -155,10 +154,9 @@ def _score_chances(
     if len(there) > 1:
         found["AUC"] = float(np.mean([metrics.roc_auc_score(place == one, chances[:, one]) for one in there]))
     if len(classes) == 2:
-        names = [say_label(one) for one in classes.tolist()]
-        rare = names.index(rarer) if rarer in names else _rarer(shares)
+        rare = _rarer(shares)
         truth, name = place == rare, "average precision"
-        found |= {name: math.nan, f"{name}{GUESS}": math.nan, "rarer class": names[rare]}
+        found |= {name: math.nan, f"{name}{GUESS}": math.nan, "rarer class": say_label(classes.tolist()[rare])}
         if truth.any():
             found[name] = float(metrics.average_precision_score(truth, chances[:, rare]))
             found[f"{name}{GUESS}"] = float(truth.mean())
