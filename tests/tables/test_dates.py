@@ -117,10 +117,21 @@ def test_some_cells(cells, expected):
     assert [one.isoformat() for one in read_back(cells, "named")] == expected.split()
 
 
+@pytest.mark.parametrize("zone", ["", "Z", "+01", "+01:00", "-0730", " +0100", " UTC", " GMT", " -03"])
+@pytest.mark.parametrize(("day", "order"), [("2024-03-{}", "ymd"), ("{}/03/2024", "dmy"), ("{} Mar 2024", "named")])
+def test_zones_are_ignored(zone, day, order):
+    cells = np.array([f"{day.format(one)} 22:15:07{zone}" for one in (14, 15, 31)], object)
+    assert find_date_order(cells) == order
+    expected = [f"2024-03-{one}T22:15:07" for one in (14, 15, 31)]
+    np.testing.assert_array_equal(read_dates(cells, order=order).values, np.array(expected, "M8[us]"))
+
+
 @pytest.mark.parametrize(
     "cells",
     [
         ["2024", "2023", "2022"],
+        ["SET 1203", "SET 1204", "SET 2950"],  # a name and a number
+        ["2024-03-05-01", "2024-03-05-02", "2024-03-06-01"],  # the bills of a day
         ["2003-04", "2004-05", "2011-12"],  # seasons
         ["1203-05", "1204-06", "1203-01"],  # a house and a flat
         ["2024-13", "2024-14", "2024-15"],

@@ -26,15 +26,14 @@ _PIVOT = 70  # years of two digits from which on they are of the last century
 _LONGEST = 60  # letters of a date
 _TIME = (
     r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
-    r"(?:[ \u00a0\u202f]?(?P<half>[AaPp])\.?[Mm]\.?)?)?"
+    r"(?:[ \u00a0\u202f]?(?P<half>[AaPp])\.?[Mm]\.?)?(?: ?(?:UTC|GMT|[+-]\d{2}(?::?\d{2})?))?)?"
     r"(?:Z|[+-]\d{2}:?\d{2})?"
 )
 _NUMBERS = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})" + _TIME)
-# Without a day, years are those that people write of: 1203-05 is rather a number of something.
-_MONTH = re.compile(r"(?P<y>1[89]\d\d|2[01]\d\d)[-/](?P<m>0[1-9]|1[0-2])")
-_QUARTER = re.compile(
-    r"(?P<y>1[89]\d\d|2[01]\d\d)[- /]?[Qq](?P<q>[1-4])|[Qq](?P<quarter>[1-4])[- /]?(?P<year>1[89]\d\d|2[01]\d\d)"
-)
+# Without a day, years are those that people write of: 1203-05 and SET 1203 are rather numbers of something.
+_YEAR = r"1[89]\d\d|2[01]\d\d"
+_MONTH = re.compile(rf"(?P<y>{_YEAR})[-/](?P<m>0[1-9]|1[0-2])")
+_QUARTER = re.compile(rf"(?P<y>{_YEAR})[- /]?[Qq](?P<q>[1-4])|[Qq](?P<quarter>[1-4])[- /]?(?P<year>{_YEAR})")
 # In English, German, French and Spanish, without accents.
 _MONTHS = {
     name: number
@@ -66,8 +65,8 @@ _NAMED = [
         rf"{_DAY}\.?{_GAP}{_OF}{_NAME}{_GAP}{_OF}{_SHORT},?{_TIME}",
         rf"{_NAME}{_GAP}{_DAY}(?:\s*[-/.,]\s*|\s+){_SHORT},?{_TIME}",
         rf"{_LONG}{_GAP}{_NAME}{_GAP}{_DAY}\.?,?{_TIME}",
-        rf"{_NAME}{_GAP}{_OF}{_LONG}",
-        rf"{_LONG}{_GAP}{_NAME}",
+        rf"{_NAME}{_GAP}{_OF}(?P<y>{_YEAR})",
+        rf"(?P<y>{_YEAR}){_GAP}{_NAME}",
     )
 ]
 
