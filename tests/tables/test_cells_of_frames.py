@@ -42,6 +42,15 @@ def test_times_of_a_zone_are_those_on_its_clock():
     np.testing.assert_array_equal(TableEncoder().fit_transform(zoned), expected)
 
 
+@pytest.mark.parametrize("cells", [[Decimal("1.234"), Decimal("2.5"), None], [1.234, 2.5, None], ["1,234", "2,5", ""]])
+def test_numbers_of_python_have_a_point_whatever_text_had(cells):
+    encoder = TableEncoder().fit(pd.DataFrame({"a": ["1,5", "2,25", "", "0,125"]}))
+    assert encoder.kinds_["a"].decimal == ","
+    table = pd.DataFrame({"a": pd.Series(cells, dtype=object)})
+    np.testing.assert_array_equal(encoder.transform(table)[:2, 0], [1.234, 2.5])
+    assert not encoder.unseen(table)
+
+
 def test_dates_may_be_categories():
     days = pd.Series(pd.to_datetime(["2024-01-05", None, "2024-03-09", "2024-01-05"])).astype("category")
     assert encoded(days).shape[0] == 4

@@ -137,6 +137,12 @@ STRANGE = {
     "bytes": (pa.table({"s": [b"a", b"b"]}), r"column 's' holds a bytes"),
     "a structure of arrow": (pa.table({"s": [{"a": 1}, {"a": 2}]}), r"column 's' holds Struct"),
     "a structure of DuckDB": (lambda: duckdb.sql("SELECT {'a': 1} AS s FROM range(2)"), r"column 's' holds Struct"),
+    "a union": (
+        pa.table(
+            {"s": pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])}
+        ),
+        "column 's' holds values that have no array",
+    ),
     "intervals": (pd.DataFrame({"s": pd.interval_range(0, 2)}), r"column 's' holds a Interval"),
 }
 

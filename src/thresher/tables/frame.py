@@ -250,16 +250,16 @@ def column_of_series(series: Any) -> Column:
 
     name, kind = str(series.name), series.dtype
     if kind.is_nested() or kind in (nw.Int128, nw.UInt128):
-        raise InvalidInput(
-            f"column {name[:40]!r} holds {str(kind)[:40]}; expected numbers, text or times. Convert the column, or "
-            "leave it out."
-        )
+        raise _no_column(name, str(kind)[:40])
     category = isinstance(kind, nw.Categorical | nw.Enum)
     if isinstance(kind, nw.Datetime) and kind.time_zone is not None:
         series = series.dt.replace_time_zone(None)
     elif (category and series.implementation.is_pyarrow()) or (kind.is_integer() and _needs_digits(series)):
         series = series.cast(nw.String)
-    column = column_of(name, np.asarray(series.to_numpy()))
+    try:
+        column = column_of(name, np.asarray(series.to_numpy()))
+    except NotImplementedError:  # as pyarrow says of unions
+        raise _no_column(name, "values that have no array") from None
     return column._replace(values=column.as_text(), category=True) if category else column
 
 
@@ -286,11 +286,9 @@ def column_of(name: str, values: NDArray[Any]) -> Column:
         return Column(name, np.array([str(one).strip() for one in values.astype(np.str_)], object))
     if kind == "O":
         cells = [cell.strip() if isinstance(cell, str) else _say(name, cell) for cell in values]
-        return Column(name, np.array(cells, object))
-    raise InvalidInput(
-        f"column {name[:40]!r} holds values of type {values.dtype}; expected numbers, text or times. "
-        "Convert the column, or leave it out."
-    )
+        written = any(isinstance(cell, str) for cell in values)  # numbers of Python have a point, as programs do
+        return Column(name, np.array(cells, object), decimal=None if written else ".")
+    raise _no_column(name, f"values of type {values.dtype}")
 
 
 def _say(name: str, cell: Any) -> str:
@@ -303,7 +301,10 @@ def _say(name: str, cell: Any) -> str:
         return "" if cell.is_nan() else str(cell)
     if isinstance(cell, bool | int | float | np.generic):
         return "" if cell != cell else str(cell.item() if isinstance(cell, np.generic) else cell)
-    raise InvalidInput(
-        f"column {name[:40]!r} holds a {type(cell).__name__}; expected numbers, text or times. "
-        "Convert the column, or leave it out."
+    raise _no_column(name, f"a {type(cell).__name__}")
+
+
+def _no_column(name: str, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"column {name[:40]!r} holds {what}; expected numbers, text or times. Convert the column, or leave it out."
     )
