@@ -255,6 +255,14 @@ def test_torch_saves_what_it_is_given(kind):
         np.testing.assert_array_equal(loaded.labels(given), module.labels(given))
 
 
+def test_torch_changes_its_precision(kind):
+    torch = pytest.importorskip("torch", reason="an extra")
+    given = torch.from_numpy(kind.rows)
+    expected = kind.model.to_torch(dtype="float64")(given).numpy()
+    for found in (kind.model.to_torch().double()(given), kind.model.to_torch(dtype="float64").float()(given)):
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-3 * max(1.0, np.abs(expected).max()))
+
+
 def test_what_was_to_be_exported_was_there():
     for name, options in LEARNT.items():
         model = network(scale="quantile", **options).model

@@ -243,7 +243,7 @@ def _angles(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
     if "parts" not in arrays:
         return columns[:, :0]
     scaled = _scaled(xp, arrays, columns[:, arrays["angle_columns"]], "angle_")
-    return xp.hstack([xp.arctan2(xp.ones_like(scaled), scaled), columns @ arrays["codes"]])
+    return xp.hstack([xp.arctan2(xp.ones_like(scaled), scaled), columns @ _cast(arrays["codes"], xp.float64)])
 
 
 def block_rows(arrays: Mapping[str, Any]) -> int:
