@@ -21,7 +21,12 @@ import thresher
 
 async def predict(request: Request) -> JSONResponse:
     """Answer with a list for each thing that is said of rows; requests wait for each other, as each takes all cores."""
-    model, rows = request.app.state.model, pd.DataFrame(await request.json())
+    model, given = request.app.state.model, await request.json()
+    if not (isinstance(given, list) and given and all(isinstance(row, dict) for row in given)):
+        raise ValueError("expected a list of rows, each an object with the names of columns and their cells.")
+    rows = pd.DataFrame(given)
+    names = list(getattr(model, "feature_names_in_", rows))
+    rows = rows[names] if set(rows) == set(names) else rows  # objects have no order; other names the model refuses
     for name in () if model.encoder_ is None else model.encoder_.unseen(rows):
         kind = model.encoder_.kinds_[name]
         if kind.kind in ("number", "date"):  # it would be predicted as if it were missing

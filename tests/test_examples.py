@@ -6,6 +6,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +28,10 @@ def houses():
     return table, table["area"] + (table["city"] == "Bern")
 
 
-@pytest.fixture(scope="module", params=[ThresherRegressor, ThresherClassifier])
-def served(request, tmp_path_factory):
-    """A model, and a question to the example that serves its file: the status and the JSON that come back."""
-    table, price = houses()
-    classes = request.param is ThresherClassifier
-    model = request.param(**FIXED).fit(table, np.where(price > 0.5, "dear", "cheap") if classes else price)
-    path = tmp_path_factory.mktemp("served") / "model.thresher"
+@contextmanager
+def serve(model, folder):
+    """Yield a question to the example that serves the file of a model: the status and the JSON that come back."""
+    path = folder / "model.thresher"
     model.save(path)
     command = [sys.executable, str(SERVE), str(path), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -49,9 +47,19 @@ def served(request, tmp_path_factory):
                 except urllib.error.HTTPError as error:
                     return error.code, json.load(error)
 
-            yield model, ask
+            yield ask
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="module", params=[ThresherRegressor, ThresherClassifier])
+def served(request, tmp_path_factory):
+    """A model, and a question to the example that serves it."""
+    table, price = houses()
+    classes = request.param is ThresherClassifier
+    model = request.param(**FIXED).fit(table, np.where(price > 0.5, "dear", "cheap") if classes else price)
+    with serve(model, tmp_path_factory.mktemp("served")) as ask:
+        yield model, ask
 
 
 def test_rows_are_answered_with_what_the_model_says(served):
@@ -77,9 +85,12 @@ def test_rows_are_answered_with_what_the_model_says(served):
         ([ROW | {"area": None}], "column 'area' has no number that can be read, where training rows have one"),
         ([ROW | {"sold": "soon"}], "column 'sold' has no date that can be read"),
         ([ROW | {"city": {"name": "Bern"}}], "column 'city' holds a dict"),
-        ([], "X must have rows and columns"),
-        (5, "DataFrame"),
-        ({"area": 5}, "scalar"),
+        ([], "expected a list of rows"),
+        ([{}], "X must have rows and columns"),
+        (5, "expected a list of rows"),
+        ([ROW, 5], "expected a list of rows"),
+        ({"area": 5}, "expected a list of rows"),
+        ([ROW | {"built": float("nan"), "area": float("inf")}], "column 'area': row 1 is 'inf'"),
         (b"[" * 100_000, "recursion"),
         (b"{", "Expecting property name"),
         (b'"\xc3"', "utf-8"),
@@ -93,3 +104,26 @@ def test_what_cannot_be_predicted_is_refused_with_the_column(served, body, messa
 
 def test_it_goes_on_after_a_refusal(served):
     assert [served[1](body)[0] for body in (b"no", [ROW])] == [400, 200]
+
+
+def test_objects_have_no_order(served):
+    assert served[1]([dict(reversed(ROW.items()))]) == served[1]([ROW])
+
+
+def test_a_table_of_numbers_alone(tmp_path):
+    table, price = houses()
+    table = table[["area"]].assign(rooms=np.arange(60.0))
+    model = ThresherRegressor(**FIXED).fit(table, price)
+    with serve(model, tmp_path) as ask:
+        status, told = ask([{"rooms": 3, "area": 1.5}])
+        assert (
+            status == 200 and told["prediction"] == model.predict(pd.DataFrame({"area": [1.5], "rooms": [3]})).tolist()
+        )
+        for row, message in [
+            ({"area": "big"}, "column 'area': row 1 is 'big'; expected numbers"),
+            ({"area": None}, "column 'area', contains NaN"),
+            ({"area": float("inf")}, "column 'area': row 1 is 'inf'"),
+            ({"area": [1]}, "column 'area' holds a list"),
+        ]:
+            status, told = ask([{"rooms": 3} | row])
+            assert status == 400 and message in told["error"]

@@ -90,6 +90,21 @@ def test_missing_numbers_of_arrays():
         model.predict([[np.inf, 1.0, 1.0]])
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_what_is_no_number_is_refused_by_its_column(make):
+    cells = {"a": [1.0, 2.0, 4.0], "b": [3.0, 3.5, 3.0]}
+    model = ThresherRegressor(**FIXED).fit(make(cells), [1.0, 2.0, 3.0])
+    for strange, message in [
+        (["x", "2", "z"], "column 'b': row 1 is 'x', row 3 is 'z'; expected numbers"),
+        ([1.0, np.inf, 2.0], "column 'b': row 2 is 'inf'; numbers must be finite"),
+        ([1.0, np.nan, 2.0], "row 1 of X, column 'b', contains NaN, and no training row did"),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            model.predict(make(cells | {"b": strange}))
+    with pytest.raises(InvalidInput, match="column 'b': row 2 is 'inf'; numbers must be finite"):
+        ThresherRegressor(**FIXED).fit(make(cells | {"b": [1.0, np.inf, 2.0]}), [1.0, 2.0, 3.0])
+
+
 def test_rows_of_weight_zero_teach_nothing():
     frame, y = make_frame()
     weights = np.ones(120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from thresher.checks import name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.memory import require
-from thresher.tables.frame import Frame, column_of, in_memory, is_frame, is_plain
+from thresher.tables.frame import Column, Frame, column_of, in_memory, is_frame, is_plain
 from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.targets import read_targets
 
 __all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
+_HOW: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: Any) -> tuple[Matrix, Any]:
@@ -32,9 +34,7 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
     Cost: O(nd).
     """
     if _is_plain(X) and not names_categories(estimator):
-        rows, targets = validate_data(
-            estimator, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite="allow-nan", **more
-        )
+        rows, targets = _validated(estimator, X, **more)
         rows = _dense(rows)
         if not _has_holes(rows):
             estimator.encoder_ = None
@@ -97,14 +97,25 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
         return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
     found_by_name = isinstance(X, Frame) and hasattr(estimator, "feature_names_in_")
     X = _numbers(estimator, X) if isinstance(X, Frame) else X
-    how = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-    rows = _dense(check_array(X, **how) if found_by_name else validate_data(estimator, X, reset=False, **how))
-    if _has_holes(rows):
+    rows = _dense(check_array(X, **_HOW) if found_by_name else _validated(estimator, X, reset=False))
+    for row, column in np.argwhere(np.isnan(rows))[:1]:
+        names = getattr(estimator, "feature_names_in_", None)
         raise InvalidInput(
-            f"row {np.argwhere(np.isnan(rows))[0][0]} of X contains NaN, and no training row did: there is nothing to "
-            "put in its place. Fill it in, or fit on rows of which some have missing values."
+            f"row {row} of X, column {column if names is None else repr(names[column][:40])}, contains NaN, and no "
+            "training row did: there is nothing to put in its place. Fill it in, or fit on rows of which some have "
+            "missing values."
         )
     return rows
+
+
+def _validated(estimator: Any, X: Any, **more: Any) -> Any:
+    """Return what scikit-learn makes of a table of numbers; of a frame, refuse what is none by its column."""
+    try:
+        return validate_data(estimator, X, **_HOW, **more)
+    except ValueError:
+        if is_frame(X):
+            _read(Frame.of(X))
+        raise
 
 
 def _is_plain(X: Any) -> bool:
@@ -143,6 +154,11 @@ def _numbers(estimator: Any, frame: Frame) -> Matrix:
     missing = [name for name in names if name not in frame]
     if missing:
         raise InvalidInput(f"X must have the columns of the fit; it lacks {name_some(missing)}.")
-    read = [(frame[name], numbers_of(frame[name], decimal=frame[name].decimal or ".")) for name in names]
+    return np.column_stack(_read([frame[name] for name in names]))
+
+
+def _read(columns: Iterable[Column]) -> list[Matrix]:
+    """Return the numbers (n,) of columns; InvalidInput if some cells are none."""
+    read = [(one, numbers_of(one, decimal=one.decimal or ".")) for one in columns]
     say_all([say_strange(one, found.strange, "expected numbers") for one, found in read if found.strange.any()])
-    return np.column_stack([found.values for _, found in read])
+    return [found.values for _, found in read]
