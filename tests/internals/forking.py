@@ -92,6 +92,9 @@ def run_in_turns(cache, tasks, order):
     started = [start(gated(task, go, done)) for task, (go, done) in zip(tasks, gates, strict=True)]
     for turn in order:
         os.write(gates[turn][0][1], b".")
-        assert select([gates[turn][1][0]], [], [], 60)[0], "a process does not write what it should"
+        if not select([gates[turn][1][0]], [], [], 60)[0]:
+            for child, _ in started:
+                os.kill(child, signal.SIGKILL)
+            raise AssertionError("a process does not write what it should")
         os.read(gates[turn][1][0], 1)
     return [wait_for(one) for one in started]

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -10,10 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+import llvmlite
 import numba
 import numpy as np
 import pytest
 from llvmlite.binding import get_host_cpu_name
+from numba.core.codegen import JITCPUCodegen
 
 import thresher
 from thresher.loops import cache
@@ -358,6 +361,18 @@ def test_settings_of_numba_that_change_code_have_folders_of_their_own(toy, kept)
     for more in others:
         assert run_alone(DRIVER + ONE, place=toy, NUMBA_CACHE_DIR=str(kept), **more) == [2.0, 0]
     assert len(list(kept.iterdir())) == len(others)
+
+
+@pytest.mark.parametrize(
+    ("whose", "what"),
+    [(numba, "__version__"), (llvmlite, "__version__"), (np, "__version__"), (sys, "version"),
+     (platform, "machine"), (JITCPUCodegen, "magic_tuple")],
+)  # fmt: skip
+def test_other_versions_and_processors_have_folders_of_their_own(folder, tmp_path, monkeypatch, whose, what):
+    before = folder.path
+    monkeypatch.setattr(whose, what, (lambda *_: "other") if callable(getattr(whose, what)) else "other")
+    assert cache.CodeFolder(tmp_path).path.parent == before.parent
+    assert cache.CodeFolder(tmp_path).path != before
 
 
 LATER = """
