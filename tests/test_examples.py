@@ -124,6 +124,8 @@ def test_a_table_of_numbers_alone(tmp_path):
             ({"area": None}, "column 'area', contains NaN"),
             ({"area": float("inf")}, "column 'area': row 1 is 'inf'"),
             ({"area": [1]}, "column 'area' holds a list"),
+            ({"area": {"m2": 1}}, "column 'area' holds a dict"),
+            ({"area": 10**400}, "column 'area': row 1 is '1000"),
         ]:
             status, told = ask([{"rooms": 3} | row])
             assert status == 400 and message in told["error"]

@@ -96,6 +96,7 @@ def test_what_is_no_number_is_refused_by_its_column(make):
     model = ThresherRegressor(**FIXED).fit(make(cells), [1.0, 2.0, 3.0])
     for strange, message in [
         (["x", "2", "z"], "column 'b': row 1 is 'x', row 3 is 'z'; expected numbers"),
+        (np.arange(3).astype("M8[us]").tolist(), "column 'b' holds times; expected numbers"),
         ([1.0, np.inf, 2.0], "column 'b': row 2 is 'inf'; numbers must be finite"),
         ([1.0, np.nan, 2.0], "row 1 of X, column 'b', contains NaN, and no training row did"),
     ]:

@@ -16,7 +16,7 @@ from thresher.export.arrays import (
     with_precision,
 )
 from thresher.export.onnx import to_onnx
-from thresher.export.table_graph import Table, check_table
+from thresher.export.table_graph import LearntColumns, check_table
 
 __all__ = ["Arrays", "Exports", "Neurons", "classify_arrays", "limit_arrays", "make_arrays", "predict_arrays"]
 
@@ -33,7 +33,7 @@ class Exports:
         """Return the arrays in double precision."""
         raise NotImplementedError
 
-    def _table_columns(self) -> Table | None:
+    def _table_columns(self) -> LearntColumns | None:
         """Return the columns of a table that is encoded, and what was learnt of each; None if all are numbers."""
         return None
 

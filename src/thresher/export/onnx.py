@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thresher.errors import not_installed
 from thresher.export.arrays import NOTHING, SEGMENTS, Arrays, block_rows, shifts_of
 from thresher.export.graph import Graph
-from thresher.export.table_graph import Table, add_table
+from thresher.export.table_graph import LearntColumns, add_table
 from thresher.output import writing
 
 __all__ = ["to_onnx"]
@@ -24,7 +24,7 @@ __all__ = ["to_onnx"]
 _RESULTS = ("outputs", "label", "probabilities", "scores")
 
 
-def to_onnx(arrays: Arrays, path: str | Path | None, table: Table | None = None) -> Any:
+def to_onnx(arrays: Arrays, path: str | Path | None, table: LearntColumns | None = None) -> Any:
     """Return an ONNX model that maps ``X`` (k, d), in the precision of the arrays, to ``outputs`` (k, outputs).
 
     Of a ``table``, the name of each column and what was learnt of it, there is an input (k, 1) for each column instead;

@@ -14,10 +14,10 @@ import numpy as np
 from thresher.errors import InvalidInput
 from thresher.export.graph import Graph
 
-__all__ = ["ColumnInput", "Table", "add_table", "check_table"]
+__all__ = ["ColumnInput", "LearntColumns", "add_table", "check_table"]
 
 About = dict[str, Any]  # what was learnt of a column, as a model file holds it
-Table = Sequence[Any]  # the name of each column, and that; then columns made of others: by what, of which, and that
+LearntColumns = Sequence[Any]  # each column's name, and that; then columns made of others: by what, of which, and that
 _NUMBER, _DATE, _CATEGORY, _LEVELS, _NOTHING = "number", "date", "category", "levels", "left out"
 _NAMES, _DIFFERENCE = "names", "difference"  # numbers that are names; days between dates
 _TAKES = {
@@ -43,7 +43,7 @@ class ColumnInput(NamedTuple):
     words: str
 
 
-def check_table(table: Table) -> None:
+def check_table(table: LearntColumns) -> None:
     """Refuse a table with columns that a graph cannot read, and say which and what to use instead."""
     columns, made = _parted(table)
     wrong = [name for name, about in columns.items() if about["kind"] not in (*_TAKES, _NOTHING)]
@@ -59,7 +59,7 @@ def check_table(table: Table) -> None:
         )
 
 
-def add_table(graph: Graph, table: Table) -> tuple[list[ColumnInput], str]:
+def add_table(graph: Graph, table: LearntColumns) -> tuple[list[ColumnInput], str]:
     """Return the inputs, and the columns of numbers (k, outputs) that become of them. See :func:`check_table`."""
     inputs, made, numbers = list[ColumnInput](), list[str](), dict[str, str]()
     columns, others = _parted(table)
@@ -87,7 +87,7 @@ def add_table(graph: Graph, table: Table) -> tuple[list[ColumnInput], str]:
     return inputs, made[0] if len(made) == 1 else graph("Concat", *made, axis=1)
 
 
-def _parted(table: Table) -> tuple[dict[str, About], list[Any]]:
+def _parted(table: LearntColumns) -> tuple[dict[str, About], list[Any]]:
     """Return what was learnt of each column of a table, and how columns are made of others."""
     return {one[0]: one[1] for one in table if len(one) == 2}, [one for one in table if len(one) != 2]
 

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput, not_installed
 from thresher.tables.cells import coded
 
 __all__ = ["TRUTHS", "CellFormat", "Column", "Frame", "Reading", "column_of", "column_of_series", "frame_of_series",
-           "in_memory", "is_frame", "is_plain", "places_as_names", "say_label", "series_of"]  # fmt: skip
+           "in_memory", "is_frame", "is_numeric", "places_as_names", "say_label", "series_of"]  # fmt: skip
 
 TRUTHS = {"true": "True", "false": "False"}
 _WHOLE = re.compile(r"(-?\d+)\.0*")
@@ -224,7 +224,7 @@ def frame_of_series(columns: Mapping[str, Any]) -> Any:
     return first.to_frame().with_columns(*others).to_native()
 
 
-def is_plain(table: Any) -> bool:
+def is_numeric(table: Any) -> bool:
     """Return whether all columns of a frame of another library are numbers or truth values."""
     import narwhals.stable.v2 as nw
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput
 from thresher.tables.cells import (
     FEW,
     Read,
@@ -20,7 +19,7 @@ from thresher.tables.cells import (
     read_plain,
 )
 from thresher.tables.dates import find_date_order, read_dates
-from thresher.tables.frame import CellFormat, Column, Frame
+from thresher.tables.frame import CellFormat, Column
 from thresher.tables.kinds import (
     ColumnKind,
     Dates,
@@ -38,7 +37,7 @@ from thresher.tables.kinds import (
 )
 from thresher.tables.units.amounts import Amounts, find_amounts, read_amounts
 
-__all__ = ["MOST_VALUES", "Targets", "encode_rows", "learn", "learn_means", "look", "read_column"]
+__all__ = ["MOST_VALUES", "Targets", "learn", "learn_means", "look", "read_column"]
 
 Matrix = NDArray[np.float64]
 MOST_VALUES = 30  # of a category that becomes zeros and ones
@@ -139,19 +138,6 @@ def learn(column: Column, *, most: int = MOST_VALUES, targets: Targets | None) -
     else:
         return _learn_text(column, most, targets)
     return kind, kind.encode(column)
-
-
-def encode_rows(frame: Frame, places: NDArray[np.int64]) -> Matrix:
-    """Return all rows of a frame as numbers (n, outputs), by what some of them tell; categories by counts.
-
-    Cost: O(n) per column.
-    """
-    some = frame.take(places)
-    kinds = [learn(one, targets=None)[0] for one in some]
-    made = np.hstack([kind.encode(one) for kind, one in zip(kinds, frame, strict=True)])
-    if not made.shape[1]:
-        raise InvalidInput("no column can be used: all are empty or the same in every row. Give other columns.")
-    return made
 
 
 def _words(column: Column, strange: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from thresher.errors import InvalidInput
 from thresher.memory import require
 from thresher.model.problem import Problem, to_sphere
 from thresher.tables.frame import Column, Frame, Reading
-from thresher.tables.learning import encode_rows, look
+from thresher.tables.learning import learn, look
 from thresher.tables.parquet import KINDS, PARQUET, ParquetRows, parquet_blocks, read_parquet
 from thresher.tables.rows_on_disk import Part
 from thresher.tables.targets import read_targets
@@ -166,7 +166,10 @@ def split_table(table: Table, *, rows: int, seed: int = 0) -> Split:
     test = test if len(test) else train
     if not isinstance(table.inputs, Frame):
         raise InvalidInput("rows that are left in a file cannot be split. Read the table without ``most``.")
-    table_rows = encode_rows(table.inputs, train)
+    kinds = [learn(one, targets=None)[0] for one in table.inputs.take(train)]
+    table_rows = np.hstack([kind.encode(one) for kind, one in zip(kinds, table.inputs, strict=True)])
+    if not table_rows.shape[1]:
+        raise InvalidInput("no column can be used: all are empty or the same in every row. Give other columns.")
     try:
         with np.errstate(over="raise"):
             rows_centred = table_rows - table_rows[train].mean(axis=0)

@@ -12,7 +12,7 @@ from thresher.tables.cells import NO_VALUE, coded
 from thresher.tables.frame import TRUTHS, CellFormat, Column, Frame, say_label
 from thresher.tables.kinds import numbers_of, say_strange, truth_only
 from thresher.tables.learning import look
-from thresher.tables.units.amounts import is_plain
+from thresher.tables.units.amounts import is_in_unit
 from thresher.tables.units.known import MONEY
 
 __all__ = ["Task", "as_labels", "check_target", "guess_task", "read_targets", "rows_with_target"]
@@ -66,7 +66,7 @@ def _names_with_units(column: Column, form: CellFormat) -> bool:
     if len(set(column.values)) <= _MOST_CLASSES:
         return True
     cells = [one for one in dict.fromkeys(column.values) if one.lower() not in _NO_CLASS]
-    others = [one for one in cells if not is_plain(one, form.unit)]
+    others = [one for one in cells if not is_in_unit(one, form.unit)]
     if others and form.quantity != MONEY:
         raise InvalidInput(
             f"the target {column.name[:40]!r} has several units: {others[0][:20]!r} is not in {form.unit or 'ones'}. "

@@ -23,6 +23,7 @@ from thresher.tables.kinds import (
     Words,
     describe_kind,
     restore_kind,
+    time_parts,
 )
 from thresher.tables.learning import Targets, learn
 
@@ -40,7 +41,6 @@ _HINTS = re.compile(
     r"(^|[^a-z])(zip|plz|post(al)? ?code|code|id|ids|key|nr|no|sku|store|shop|branch|port|region|station|sensor|"
     r"device|machine|agent|dealer|vendor|supplier|customer|client|user|account|article|product|item)\W*$"
 )
-_DAY = np.timedelta64(86_400_000_000, "us")
 
 
 class Known(NamedTuple):
@@ -188,9 +188,7 @@ def _days(one: Known) -> Matrix:
     """Return the cells (n,) of a column of dates as days since 1970; NaN where they are missing."""
     column, kind = one
     assert isinstance(kind, Dates)
-    times = kind.read(column).values
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isnat(times), np.nan, (times - np.datetime64("1970-01-01T00:00:00", "us")) / _DAY)
+    return time_parts(kind.read(column).values)["day"]
 
 
 def _later_first(pair: Sequence[str], known: Mapping[str, Known]) -> tuple[str, str]:

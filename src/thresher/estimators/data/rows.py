@@ -15,14 +15,14 @@ from thresher.checks import name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
 from thresher.memory import require
-from thresher.tables.frame import Column, Frame, column_of, in_memory, is_frame, is_plain
+from thresher.tables.frame import Column, Frame, column_of, in_memory, is_frame, is_numeric
 from thresher.tables.kinds import numbers_of, say_strange
 from thresher.tables.targets import read_targets
 
 __all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
-_HOW: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
+_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
 def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: Any) -> tuple[Matrix, Any]:
@@ -33,7 +33,7 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
 
     Cost: O(nd).
     """
-    if _is_plain(X) and not names_categories(estimator):
+    if _is_numeric(X) and not names_categories(estimator):
         rows, targets = _validated(estimator, X, **more)
         rows = _dense(rows)
         if not _has_holes(rows):
@@ -97,7 +97,7 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
         return estimator.encoder_.transform(_dense(X) if sparse.issparse(X) else X)
     found_by_name = isinstance(X, Frame) and hasattr(estimator, "feature_names_in_")
     X = _numbers(estimator, X) if isinstance(X, Frame) else X
-    rows = _dense(check_array(X, **_HOW) if found_by_name else _validated(estimator, X, reset=False))
+    rows = _dense(check_array(X, **_CHECKS) if found_by_name else _validated(estimator, X, reset=False))
     for row, column in np.argwhere(np.isnan(rows))[:1]:
         names = getattr(estimator, "feature_names_in_", None)
         raise InvalidInput(
@@ -111,19 +111,28 @@ def new_rows(estimator: Any, X: Any) -> Matrix:
 def _validated(estimator: Any, X: Any, **more: Any) -> Any:
     """Return what scikit-learn makes of a table of numbers; of a frame, refuse what is none by its column."""
     try:
-        return validate_data(estimator, X, **_HOW, **more)
-    except ValueError:
+        found = validate_data(estimator, X, **_CHECKS, **more)
+    except (ValueError, TypeError, OverflowError):
         if is_frame(X):
-            _read(Frame.of(X))
+            _read_known(estimator, X)
         raise
+    if is_frame(X) and not is_numeric(X):  # times of polars would be numbers
+        _read_known(estimator, X)
+    return found
 
 
-def _is_plain(X: Any) -> bool:
+def _read_known(estimator: Any, X: Any) -> None:
+    """Refuse a frame in which columns of the fit hold anything but numbers."""
+    names = getattr(estimator, "feature_names_in_", None)
+    _read([one for one in Frame.of(X) if names is None or one.name in names])
+
+
+def _is_numeric(X: Any) -> bool:
     """Return whether a table is numbers only, which need no encoder unless some are missing."""
     if isinstance(X, Frame):
         return False
     if is_frame(X):
-        return is_plain(X)
+        return is_numeric(X)
     kind = getattr(X, "dtype", None)
     if kind is None and not sparse.issparse(X):
         try:

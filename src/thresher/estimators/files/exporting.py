@@ -15,7 +15,7 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.files.model_files import save_model
 from thresher.export import Arrays, Exports, limit_arrays, make_arrays
 from thresher.export.arrays import bends
-from thresher.export.table_graph import Table
+from thresher.export.table_graph import LearntColumns
 from thresher.tables.kinds import Numbers
 from thresher.theory.kernel import probability_cubics
 from thresher.theory.parts import APART, Parts
@@ -44,7 +44,7 @@ class WithFiles(Exports):
         check_is_fitted(self, "results_")
         return arrays_of(self, encoded=encoded)
 
-    def _table_columns(self) -> Table | None:
+    def _table_columns(self) -> LearntColumns | None:
         check_is_fitted(self, "results_")
         return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
 

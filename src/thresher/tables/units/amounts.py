@@ -21,7 +21,7 @@ from thresher.tables.units.known import (
     take_apart,
 )
 
-__all__ = ["Amounts", "convert", "find_amounts", "is_amount", "is_plain", "is_scale", "read_amounts"]
+__all__ = ["Amounts", "convert", "find_amounts", "is_amount", "is_in_unit", "is_scale", "read_amounts"]
 
 Cells = NDArray[np.object_]
 _SOME = 200  # different cells that are looked at first
@@ -54,7 +54,7 @@ def is_amount(cell: str) -> bool:
     return taken is not None and (bool(taken.currency) or any(unit != PLAIN for _, unit in taken.parts))
 
 
-def is_plain(cell: str, unit: str) -> bool:
+def is_in_unit(cell: str, unit: str) -> bool:
     """Return whether a cell is one number in this unit, which need not be converted."""
     taken = take_apart(cell)
     return taken is not None and len(taken.parts) == 1 and taken.parts[0][1] == unit

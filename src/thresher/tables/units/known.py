@@ -7,7 +7,7 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["CLOCK", "CURRENCIES", "MAGNITUDE", "MONEY", "PLAIN", "TIMES", "Taken", "is_unit", "number_in", "size_of",
+__all__ = ["CLOCK", "CURRENCIES", "MAGNITUDE", "MONEY", "PLAIN", "TIMES", "Taken", "number_in", "size_of",
            "sizes_of", "take_apart"]  # fmt: skip
 
 PLAIN = ""  # the unit of a number without one
@@ -125,11 +125,6 @@ def _unit_of(text: str) -> str | None:
         names = CURRENCIES.get(over) or _unit_of(over), _unit_of(under)
         return f"{names[0]}/{names[1]}" if all(names) and "/" not in f"{names[0]}{names[1]}" else None
     return found
-
-
-def is_unit(text: str) -> bool:
-    """Return whether this is the name of a unit, as :func:`take_apart` says it."""
-    return bool(sizes_of(text))
 
 
 def sizes_of(unit: str) -> list[str]:
