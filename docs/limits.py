@@ -63,14 +63,11 @@ CHOICES = [
     Limit("with many rows also", "estimators", "_STRONGEST"),
     Limit("few rows: rounds of the metric at most", "estimators", "MOST_ROUNDS"),
     Limit("many rows: standard errors by which a metric must be better than none", "estimators: holdout.py", "_SURE"),
-    Limit("columns up to which parts of the kernel are tried unasked", "estimators: parts.py", "_COLUMNS"),
-    Limit("observations below which a gain by parts must be more certain", "estimators: parts.py", "_FEW"),
+    Limit("columns up to which a kernel has parts unasked", "estimators: parts.py", "_COLUMNS"),
+    Limit("observations below which a gain by categories must be more certain", "estimators: parts.py", "_FEW"),
     Limit(
         "standard errors that this gain must be: below that number, and from it on", "estimators: parts.py", "_DOUBTS"
     ),
-    Limit("the same with many rows", "estimators: parts.py", "_ON_MANY"),
-    Limit("share of another error than squares that parts may leave at most", "estimators: parts.py", "_CLEARLY"),
-    Limit("largest sharpness of parts", "theory", "MOST_SHARP"),
     Limit("values of a column of whole numbers that may be a category, at most", "estimators", "_LEVELS"),
     Limit("columns that such numbers become at most", "estimators", "_INDICATORS"),
     Limit("share of the squared error that categories must gain", "estimators: parts.py", "_WORTH"),

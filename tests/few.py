@@ -4,13 +4,23 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 
 from thresher.estimators.base import ThresherEstimator
+from thresher.theory import Shares
 
+MIXED, LAYER = (0.5, 0.25, 0.25), (0.5, 0.0, 0.0, 0.5)  # shares of kernels that no option asks for
 FEW = {"one_by_one": 300, "held": 150, "small": 200, "large": 500}
 
 
 def with_sizes(model, **sizes):
     """Return the same estimator, with other sizes at which its fit changes its ways."""
     model._sizes = model._sizes._replace(**sizes)
+    return model
+
+
+def with_parts(model, parts):
+    """Return the same estimator with parts that have a name, or with these shares of them instead of those to try."""
+    if isinstance(parts, str):
+        return model.set_params(parts=parts)
+    model._shares = (Shares(*parts),)
     return model
 
 

@@ -577,28 +577,25 @@ def limit_kernel(X, Y, shift):
     return found
 
 
-def column_kernel(x, y, *, category, sharpness):
+def column_kernel(x, y, *, category):
     """What neurons that see one column make of two cells: of numbers by the angle of (x, 1) and (y, 1)."""
     if category:
         return 1.0 if x == y else 0.0
-    angle = sharpness * np.arctan2(abs(x - y), 1 + x * y)
-    return np.cos(angle) * (1 - angle / np.pi) if angle < np.pi else 0.0
+    angle = np.arctan2(abs(x - y), 1 + x * y)
+    return np.cos(angle) * (1 - angle / np.pi)
 
 
 def kernel_of_parts(X, Y, cells, others, *, categories, shift, shares):
     """A kernel of parts between inputs X (k, d) with cells (k, u) and Y (n, d) with others (n, u).
 
     ``categories`` (u,) says which columns of cells are categories; the others are normal quantiles. ``shares`` are
-    those of all columns, single columns, pairs and the layer, and the sharpness.
+    those of all columns, single columns, pairs and the layer.
     """
-    whole, single, pairs, layer, sharpness = shares
+    whole, single, pairs, layer = shares
     found = whole * limit_kernel(X, Y, shift) if whole else np.zeros((len(X), len(Y)))
     for i, mine in enumerate(cells):
         for j, its in enumerate(others):
-            columns = [
-                column_kernel(x, y, category=one, sharpness=sharpness)
-                for x, y, one in zip(mine, its, categories, strict=True)
-            ]
+            columns = [column_kernel(x, y, category=one) for x, y, one in zip(mine, its, categories, strict=True)]
             mean = sum(columns) / len(columns)
             both = [columns[k] * columns[other] for k in range(len(columns)) for other in range(k)]
             middle = sum(both) / len(both) if both else mean

@@ -15,7 +15,7 @@ SHARES = [
     Shares(0.0, 1.0),
     Shares(0.0, 0.0, 1.0),
     Shares(0.5, layer=0.5),
-    Shares(0.1, 0.2, 0.3, 0.4, sharpness=8.0),
+    Shares(0.1, 0.2, 0.3, 0.4),
 ]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from few import LAYER, MIXED, with_parts
 from scipy.special import owens_t
 from sklearn.datasets import load_diabetes, load_iris
 
@@ -102,14 +103,14 @@ def default(estimator, X, y, rows):
     )
 
 
-def limit(estimator=ThresherRegressor, of=lambda y: y, *, columns=4, fitted=70, **options):
+def limit(estimator=ThresherRegressor, of=lambda y: y, *, columns=4, fitted=70, parts="auto", **options):
     X, y = table(columns=columns)
-    return Kind(estimator(**LIMIT | options).fit(X[:fitted], of(y)[:fitted]), rows_like(X))
+    return Kind(with_parts(estimator(**LIMIT | options), parts).fit(X[:fitted], of(y)[:fitted]), rows_like(X))
 
 
 def many_rows(way, parts):
     X, y = table(150)
-    model = Few(**LIMIT, approximation=way, parts=parts).fit(X, y)
+    model = with_parts(Few(**LIMIT, approximation=way), parts).fit(X, y)
     assert model.approximation_ == way
     return Kind(model, rows_like(X), None, Precision(0, 2e-4), Precision(0, 2e-4))  # predict is in single precision
 
@@ -143,7 +144,7 @@ KINDS = {
     **{f"limit, {scale}": lambda scale=scale: limit(scale=scale, parts="all") for scale in SCALES},
     **{f"limit, shift {shift:g}": lambda shift=shift: limit(shift=shift, parts="all") for shift in (0.0, 0.01, 3.0)},
     **{f"limit, parts {one}": lambda one=one: limit(parts=one)
-       for one in ("all", "columns", "pairs", "mixed", "layer", "sharp")},
+       for one in ("all", "columns", "pairs", MIXED, LAYER)},
     "limit, as chosen": limit,
     "limit, a metric": lambda: limit(feature_learning=2),
     "limit, weights of columns": lambda: limit(feature_learning="columns"),
@@ -160,7 +161,7 @@ KINDS = {
     "limit, missing": lambda: with_missing(ThresherRegressor, **LIMIT),
     "limit, whole numbers": whole_numbers,
     **{f"{way}, {parts}": lambda way=way, parts=parts: many_rows(way, parts)
-       for way in ("centres", "exact") for parts in ("all", "columns", "mixed", "layer")},
+       for way in ("centres", "exact") for parts in ("all", "columns", MIXED, LAYER)},
 }  # fmt: skip
 
 
@@ -236,7 +237,7 @@ def test_torch_has_a_gradient(kind):
     assert np.isfinite(slopes(kind.model, kind.rows[:10])[0]).all()
 
 
-@pytest.mark.parametrize("parts", ["all", "mixed", "layer"])
+@pytest.mark.parametrize("parts", ["all", MIXED, LAYER])
 def test_rounding_is_no_gradient_at_rows_that_were_fitted(parts):
     """Kernels have cusps there, and what rounding leaves of a distance has the slope of one."""
     model = limit(parts=parts).model
@@ -300,7 +301,7 @@ def test_neurons_that_never_moved_are_dropped():
 
 @ways
 def test_blocks_of_rows_say_what_single_rows_say(way, monkeypatch):
-    model, X = limit(parts="mixed").model, table()[0]
+    model, X = limit(parts=MIXED).model, table()[0]
     whole = way(model, X, "float64")["outputs"]
     monkeypatch.setattr("thresher.export.arrays._BLOCK", 9 * 4 * len(X))
     np.testing.assert_allclose(way(model, X, "float64")["outputs"], whole, atol=1e-7)
@@ -323,7 +324,7 @@ def test_the_table_of_cubics_is_the_probability():
 def test_what_is_added_up_is_the_kernel_of_the_definition():
     X, y = table()
     X, rows = X[:, 2:], rows_like(X)[:, 2:]
-    model = ThresherRegressor(**LIMIT, parts="layer").fit(X, y)
+    model = with_parts(ThresherRegressor(**LIMIT), LAYER).fit(X, y)
     arrays, shares = model.to_numpy(dtype="float64"), model._kernel.parts.shares
     vectors, angles = zip(*map(model._kernel.split, (model.lift_.transform(rows), model.inputs_)), strict=True)
     cells = [1 / np.tan(one) for one in angles]

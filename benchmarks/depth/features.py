@@ -16,8 +16,8 @@ _ALONE: dict[str, Any] = {"parts": "all", "categorical_features": []}
 MODELS: dict[str, dict[str, Any]] = {
     "no features": {**_ALONE, "feature_learning": 0},
     "metric": {**_ALONE, "feature_learning": "auto"},
-    "column layer": {**_ALONE, "feature_learning": 0, "parts": "layer"},
-    "both": {**_ALONE, "feature_learning": "auto", "parts": "layer"},
+    "column layer": {**_ALONE, "feature_learning": 0, "parts": "auto"},
+    "both": {**_ALONE, "feature_learning": "auto", "parts": "auto"},
     "default": {},
 }
 

@@ -176,7 +176,7 @@ def test_quick_gradients_lead_to_the_same_metric(backend):
 
 @pytest.mark.parametrize("shares", SHARES, ids=lambda one: " ".join(f"{share:g}" for share in one))
 def test_every_form_of_a_kernel_of_parts_is_the_definition(backend, shares):
-    columns, near = (False, False, False, True, True), 5 * SINGLE  # a sharpness magnifies the rounding of angles
+    columns, near = (False, False, False, True, True), 5 * SINGLE
     one, other = Parted.drawn(30, categories=columns), Parted.drawn(7, 1, categories=columns)
     kernel, inputs, others = one.kernel(shares), one.inputs, other.inputs
     K, C = one.defined(one, shares), other.defined(one, shares)

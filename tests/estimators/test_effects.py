@@ -7,7 +7,7 @@ import naive_effects
 import numpy as np
 import pandas as pd
 import pytest
-from few import of_few
+from few import LAYER, MIXED, of_few, with_parts
 from mixed_table import LIMIT, table, told
 
 import thresher
@@ -20,7 +20,7 @@ from thresher.theory.column_means import column_means
 from thresher.theory.limit_matrix import limit_cross
 from thresher.theory.parts import column_kernel
 
-PARTS = ["columns", "pairs", "mixed", "layer", (0.3, 0.3, 0.2, 0.2), (0.2, 0.3, 0.5, 0.0, 8.0)]
+PARTS = ["columns", "pairs", MIXED, LAYER, (0.3, 0.3, 0.2, 0.2), (0.2, 0.3, 0.5, 0.0)]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ class TestSums:
     def test_terms_add_up_to_predictions_of_a_table_of_all_kinds(self, parts):
         X, y = table()
         new, _ = table(20, seed=1)
-        model = ThresherRegressor(parts=parts, target="linear", **LIMIT).fit(X, y)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, y)
         effects = add_up(model, new, pairs=3)
         assert effects.names[:6] == tuple(X.columns)
         assert effects.names[-1] == "rest"
@@ -74,7 +74,7 @@ class TestSums:
     def test_scores_of_classes(self, classes):
         X, y = table()
         labels = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
-        model = ThresherClassifier(parts="mixed", **LIMIT).fit(X, labels)
+        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, labels)
         effects = add_up(model, X)
         assert effects.values.ndim == (2 if classes == 2 else 3)
 
@@ -97,7 +97,7 @@ class TestSums:
     def test_several_labels_and_a_column_that_is_called_rest(self):
         X, y = table()
         X = X.rename(columns={"rooms": "rest"})
-        model = ThresherClassifier(parts="mixed", **LIMIT).fit(X, np.column_stack([y > 0, y > 1]).astype(int))
+        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, np.column_stack([y > 0, y > 1]).astype(int))
         effects = add_up(model, X)
         assert effects.values.shape[2] == 2
         assert effects.names[-1] == "(rest)"
@@ -134,7 +134,7 @@ class TestMeans:
     def test_main_effects_and_the_rest_have_mean_zero_over_training_rows(self, parts, weighted):
         X, y = table()
         weights = np.random.default_rng(2).uniform(0.2, 3, len(y)) if weighted else None
-        model = ThresherRegressor(parts=parts, target="linear", **LIMIT).fit(X, y, weights)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, y, weights)
         effects = model.effects(X)
         means = np.average(effects.values, axis=0, weights=weights)
         chosen = [name in X.columns or name == "rest" for name in effects.names]
@@ -256,13 +256,13 @@ class TestDefinition:
         np.testing.assert_allclose(whole.values, parts.values, atol=1e-13)
         np.testing.assert_allclose(whole.std, parts.std, atol=1e-10)
 
-    @pytest.mark.parametrize("parts", ["columns", "layer", "all", (0.5, 0.0, 0.0, 0.5)], ids=str)
+    @pytest.mark.parametrize("parts", ["columns", (0.0, 0.0, 0.0, 1.0), "all", LAYER], ids=str)
     def test_the_error_of_the_only_term_is_that_of_the_process(self, parts):
         """With one column, or nothing but the rest, the term is the whole process but for its mean."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(40, 1 if parts == "columns" else 3))
         weights = rng.uniform(0.5, 2, 40)
-        model = ThresherRegressor(parts=parts, target="linear", **LIMIT).fit(X, np.sin(X[:, 0]), weights)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, np.sin(X[:, 0]), weights)
         inputs = model.lift_.transform(X)
         kernel = limit_cross(inputs, inputs, model.shift_, parts=model._kernel.parts)
         order = [int(np.flatnonzero(np.isclose(model.inputs_, one, atol=1e-12).all(axis=1))[0]) for one in inputs]
@@ -328,7 +328,7 @@ class TestTruth:
 class TestFiles:
     def test_a_loaded_and_a_pickled_model_have_the_same_effects(self, tmp_path):
         X, y = table()
-        model = ThresherRegressor(parts="mixed", target="linear", **LIMIT).fit(X, y)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
         wanted = model.effects(X, return_std=True)
         model.save(tmp_path / "model")
         for other in (thresher.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
@@ -378,7 +378,7 @@ class TestSabotage:
     @pytest.mark.parametrize("fault", ["means", "pair", "inside", "rest"])
     def test_sums_notice(self, fault, monkeypatch):
         X, y = table()
-        model = ThresherRegressor(parts=(0.3, 0.3, 0.4, 0.0), target="linear", **LIMIT).fit(X, y)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), (0.3, 0.3, 0.4)).fit(X, y)
         add_up(model, X)
         model._forget_effects()
         if fault == "means":

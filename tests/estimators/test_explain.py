@@ -3,6 +3,7 @@
 import matplotlib
 import numpy as np
 import pytest
+from few import MIXED, with_parts
 from mixed_table import LIMIT, table, told
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -15,9 +16,9 @@ def test_shapes_are_those_of_shap(classes):
     X, y = table()
     if classes:
         labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
-        model = ThresherClassifier(parts="mixed", **LIMIT).fit(X, labels)
+        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, labels)
     else:
-        model = ThresherRegressor(parts="mixed", target="linear", **LIMIT).fit(X, y)
+        model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
     one = model.explain(X[:4])
     more = (3,) if classes == 3 else ()
     assert one.values.shape == (4, 7, *more)
@@ -60,7 +61,7 @@ def test_one_row_as_an_array_and_as_a_row_of_a_frame():
 
 def test_a_waterfall_goes_from_the_base_value_to_the_prediction():
     X, y = table()
-    model = ThresherRegressor(parts="mixed", target="linear", **LIMIT).fit(X, y)
+    model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
     one = model.explain(X[:1])
     axes = one.waterfall(most=4)
     assert len(axes.patches) == 4

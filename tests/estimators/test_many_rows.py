@@ -208,7 +208,7 @@ def test_the_ridge_is_the_best_of_those_solved_to_the_end(seed, first, monkeypat
 @pytest.mark.parametrize("guess", [1e-2, 1.0])
 def test_the_search_goes_on_beyond_the_ridges_it_was_given(monkeypatch, guess):
     X, y = friedman(700, noise=3.0)
-    options = {"random_state": 0, "feature_learning": 0, "target": "linear"}
+    options = {"random_state": 0, "feature_learning": 0, "target": "linear", "parts": "all"}
     free = regressor(**options).fit(X, y)
     monkeypatch.setattr(many_rows, "ridges_near", lambda _: [guess, guess * 10**0.5, guess * 10])
     far = regressor(**options).fit(X, y)

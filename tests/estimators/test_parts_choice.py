@@ -1,5 +1,6 @@
 """Which parts a kernel gets, and which whole numbers become categories: by rows left out, or as asked."""
 
+import naive
 import numpy as np
 import pytest
 from few import of_few
@@ -7,17 +8,15 @@ from sklearn.base import clone
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.data.single_columns import Angles
-from thresher.estimators.judging.holdout import Solved
-from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.judging.leave_one_out import LeaveOneOut
 from thresher.estimators.judging.search import Choice
 from thresher.estimators.kernels.kernel import SphereKernel
 from thresher.estimators.options import Options, Plan
 from thresher.estimators.parameters import PARTS, shares_of
 from thresher.estimators.pipeline import parts as choosing
-from thresher.estimators.pipeline.parts import TRIED, choose_indicators, choose_on_held_rows, choose_shares, surely
+from thresher.estimators.pipeline.parts import choose_indicators, choose_shares, surely
 from thresher.estimators.processor import Cpu
-from thresher.theory import Shares
+from thresher.theory import Parts, Shares
 
 NAMES = np.random.default_rng(7).normal(size=15)
 
@@ -123,124 +122,102 @@ def test_weights_count_in_what_is_sure():
     assert surely(before, after, np.r_[np.full(200, 9.0), np.ones(200)])
 
 
-def choose(table, tried=TRIED, **more):
+HALF, QUARTER = Shares.of_columns(0.5), Shares.of_columns(0.25)
+SHARED = (HALF, QUARTER, Shares())
+
+
+def observed(table):
     X, y = table
-    data = Observations.merged(X, (y - y.mean())[:, None] / y.std())
-    learn = lambda kept: (lambda rows: rows, Choice(SphereKernel(1.0, 0.5), 0.1, 0.0, []))  # noqa: E731
-    angles = np.arctan2(1.0, data.X)
-    return choose_shares(data, angles, learn, tried, options_of(**more))
+    return Observations.merged(X, (y - y.mean())[:, None] / y.std())
 
 
-def test_shares_are_those_of_the_least_error_in_folds():
-    chosen, errors = choose(sums(300), ridge=0.1)
-    assert chosen == min(errors, key=errors.get) != Shares()
-    assert Shares() in errors and all(0 < one < 2 for one in errors.values())
-    assert choose(sums(300), [Shares(0.0, 1.0)], ridge=0.1)[0] == Shares(0.0, 1.0)
-    assert choose(sums(300), [], ridge=0.1)[0] == Shares()
+def choose(table, **more):
+    data, first = observed(table), Choice(SphereKernel(1.0, 0.5), 0.1, 1.0, [])
+    seen = data.with_rows(np.hstack([data.X, np.arctan2(1.0, data.X)]))
+    options = options_of(**{"all_shares": SHARED, **more})
+    judge = LeaveOneOut(seen, options.backend, measure=options.measure)
+    return (*choose_shares(judge, first, data.X.shape[1], options), judge)
 
 
-def test_errors_are_means_whatever_was_given_up():
-    """After one fold nothing but the kernel of all columns is left: its error is the mean of those observed."""
-    worse = [Shares(0.0, 1.0, sharpness=64.0)]
-    chosen, errors = choose(product(300), worse, ridge=1e-3)
-    assert chosen == Shares() and list(errors) == [Shares()]
-    nearly = Shares(0.999, 0.001)  # is not given up, so that all folds are made
-    whole = choose(product(300), [nearly], ridge=1e-3)[1]
-    assert errors[Shares()] == pytest.approx(whole[Shares()], rel=0.5) == pytest.approx(whole[nearly], rel=0.5)
+@pytest.mark.parametrize("table", [sums, product, noise])
+def test_shares_are_those_of_the_least_error_left_out(table):
+    choice, errors, judge = choose(table(150))
+    for shares in SHARED:
+        kernel = SphereKernel(1.0, 0.5, parts=Parts.of(judge.data.X.shape[1] // 2, shares))
+        fit = judge.evaluate(kernel, guess=0.1)
+        assert errors[shares] == fit.error
+        K = Cpu(1).dense(kernel, kernel.lift(judge.data.X).inputs).dense()
+        level = fit.ridge * kernel.diagonal
+        expected = naive.left_out(K, judge.data.row, judge.data.target, judge.data.weight, judge.data.unit, level)[0]
+        assert errors[shares] == pytest.approx(np.mean((expected - judge.data.target) ** 2), rel=1e-6)
+        if shares == min(errors, key=errors.get):
+            assert (choice.ridge, choice.error) == (fit.ridge, fit.error)
+            assert choice.kernel.parts == (None if shares == Shares() else kernel.parts)
 
 
-def test_another_measure_asks_for_clear_gains():
-    def absolute(data, outputs):
-        return float(np.abs(outputs - data.target).mean())
+def test_sums_have_half_of_it_and_products_nothing():
+    assert choose(sums(300))[0].kernel.parts.shares == HALF
+    assert choose(product(300))[0].kernel.parts is None
 
-    assert choose(sums(300), measure=absolute)[0] != Shares()
-    nearly = [Shares(0.99, 0.01)]
-    assert choose(sums(300), nearly, measure=absolute, ridge=0.1)[0] == Shares()
-    assert choose(sums(300), nearly, measure=mean_square, ridge=0.1)[0] == nearly[0]
+
+def test_the_measure_that_was_asked_for_decides():
+    assert choose(sums(300), measure=lambda data, outputs: float(np.mean(data.target)))[0].kernel.parts.shares == HALF
+    _, errors, judge = choose(sums(100), measure=lambda data, outputs: float(np.abs(outputs - data.target).mean()))
+    fit = judge.evaluate(SphereKernel(1.0, 0.5, parts=Parts.of(6, HALF)), guess=0.1)
+    assert errors[HALF] == np.abs(judge.left_out(fit) - judge.held.target).mean()
+
+
+def test_a_ridge_that_was_asked_for_stays():
+    assert choose(sums(100), ridge=0.3)[0].ridge == 0.3
+
+
+@pytest.mark.parametrize(("rows", "compared"), [(7, 0), (8, 3)])
+def test_few_rows_say_nothing(rows, compared):
+    choice, errors, _ = choose(noise(rows))
+    assert len(errors) == compared and (compared or choice.kernel.parts.shares == HALF)
+
+
+@pytest.mark.parametrize("asked", [{"shares": Shares(0.0, 1.0)}, {"all_shares": (Shares(0.0, 1.0),)}])
+def test_one_alone_is_taken_without_a_comparison(asked):
+    choice, errors, judge = choose(product(100), **asked)
+    kernel = SphereKernel(1.0, 0.5, parts=Parts(3, Shares(0.0, 1.0)))
+    assert choice.kernel == kernel and errors == {} and choice.ridge == judge.evaluate(kernel, guess=0.1).ridge
 
 
 def test_a_kernel_without_a_solution_is_never_taken(monkeypatch):
-    real = choosing._held_out
-
-    def failing(kernel, kept, held, *more):
-        ridge, outputs = real(kernel, kept, held, *more)
-        return ridge, outputs if kernel.parts.shares == Shares() else np.full_like(outputs, np.inf)
-
-    monkeypatch.setattr(choosing, "_held_out", failing)
-    assert choose(sums(200), ridge=0.1)[0] == Shares()
-
-
-class Held:
-    """Rows held out, on which kernels have errors that are known."""
-
-    def __init__(self, rows, errors):
-        self.data, self._errors = range(rows), errors
-
-    def evaluate(self, kernel, *, ridge, guess):
-        return self.fit(kernel.parts)
-
-    def fit(self, parts):
-        error = self._errors[Shares() if parts is None else parts.shares]
-        return None if error is None else Solved(0.7, None, None, error, 0.0, 1)
-
-    def measured(self, made):
-        return made.error
-
-    def surely_better(self, one, other, *, sure):
-        return one.error < other.error - 0.1 * sure
+    real = LeaveOneOut.evaluate
+    whole = lambda self, kernel, **more: real(self, kernel, **more) if kernel.parts.shares.whole == 1 else None  # noqa: E731
+    monkeypatch.setattr(LeaveOneOut, "evaluate", whole)
+    choice, errors, _ = choose(sums(100))
+    assert choice.kernel.parts is None and errors[HALF] == errors[QUARTER] == np.inf
+    monkeypatch.setattr(LeaveOneOut, "evaluate", lambda *given, **more: None)
+    choice, errors, _ = choose(sums(100))  # the fit of all rows says what is wrong
+    assert choice.kernel.parts.shares == HALF and choice.ridge == 0.1
 
 
-class TestManyRows:
-    """The best on few rows must be better there, and surely so on many."""
-
-    @pytest.fixture(autouse=True)
-    def four(self, monkeypatch):
-        monkeypatch.setattr(choosing, "TRIED", TRIED[:4])
-
-    def chosen(self, few, many, *, more=True, **asked):
-        errors = [dict(zip((Shares(), *TRIED[:4]), some, strict=True)) for some in (few, many)]
-        if asked.get("shares"):
-            errors = [{**one, asked["shares"]: 9.0} for one in errors]
-        small, large = Held(200, errors[0]), Held(500 if more else 200, errors[1])
-        first = Choice(SphereKernel(1.0, 0.5), 0.1, 1.0, [])
-        fit = lambda hold, choice: hold.fit(choice.kernel.parts)  # noqa: E731
-        angles = Angles.of(np.random.default_rng(0).normal(size=(9, 6)), ())
-        choice, told = choose_on_held_rows((small, large), (small, large), first, angles, fit, options_of(**asked))
-        return choice, told
-
-    @pytest.mark.parametrize(
-        ("few", "many", "taken"),
-        [
-            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.5, 0.0, 0.0], TRIED[1]),
-            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.95, 0.0, 0.0], None),  # better, but not surely
-            ([0.4, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.0, 0.0, 0.0], None),  # worse on few
-            ([1.0, 0.9, None, 0.8, None], [1.0, 0.0, 0.0, 0.5, 0.0], TRIED[2]),  # some have no solution
-            ([None, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, 0.5, 0.0, 0.0], None),
-            ([1.0, None, None, None, None], [1.0, 0.0, 0.0, 0.0, 0.0], None),
-            ([1.0, 0.9, 0.5, 0.8, 0.7], [1.0, 0.0, None, 0.0, 0.0], None),
-            ([1.0, 0.9, 0.5, 0.8, 0.7], [None, 0.0, 0.5, 0.0, 0.0], None),
-        ],
-    )
-    def test_both_must_say_so(self, few, many, taken):
-        choice, told = self.chosen(few, many)
-        assert (None if choice.kernel.parts is None else choice.kernel.parts.shares) == taken
-        assert told == {one: e for one, e in zip((Shares(), *TRIED[:4]), few, strict=True) if e is not None}
-        assert (choice.ridge, choice.error) == ((0.7, 0.5) if taken else (0.1, 1.0))
-
-    def test_where_there_are_no_more_rows_few_decide(self):
-        choice, _ = self.chosen([1.0, 0.9, 0.5, 0.8, 0.7], [None] * 5, more=False)
-        assert choice.kernel.parts.shares == TRIED[1] and choice.kernel.parts.columns == 6
-
-    def test_what_was_asked_for_is_taken(self):
-        shares = Shares(0.0, 1.0)
-        choice, told = self.chosen([1.0, 0.9, 0.5, 0.8, 0.7], [1.0] * 5, shares=shares)
-        assert choice.kernel.parts.shares == shares and told == {Shares(): 1.0, shares: 9.0} and choice.ridge == 0.7
+@pytest.mark.parametrize("many", [False, True])
+def test_classes_have_half_of_it_always(many):
+    for X, y in (sums(300), product(300)):
+        model = ThresherClassifier(random_state=0, n_jobs=1, shift=0.5, bias=1.0, feature_learning=0)
+        model = (of_few(model) if many else model).fit(X, y > 0)
+        assert model.parts_ == HALF and model.parts_errors_ == {}
 
 
-def test_of_categories_no_sharpness_is_tried():
-    ones = np.eye(3)[np.arange(9) % 3]
-    assert all(one.sharpness == 1 for one in choosing.shares_for(Angles.of(ones, ((0, 1, 2),))))
-    assert choosing.shares_for(Angles.of(ones, ((0, 1),))) == TRIED
+def test_many_columns_are_not_seen_one_by_one(monkeypatch):
+    X, y = sums(60)
+    monkeypatch.setattr(choosing, "_COLUMNS", 5)
+    assert regressor(**FIXED).fit(X, y).parts_ == Shares()
+    assert regressor(**FIXED, parts="columns").fit(X, y).parts_ == Shares(0.0, 1.0)
+    monkeypatch.setattr(choosing, "_COLUMNS", 6)
+    assert len(regressor(**FIXED).fit(X, y).parts_errors_) == 3
+
+
+def test_a_model_without_parts_says_which_have_effects():
+    X, y = product(300)
+    model = regressor(**FIXED).fit(X, y)
+    assert model.parts_ == Shares() and len(model.parts_errors_) == 3
+    with pytest.warns(UserWarning, match="no effects of columns.* parts='columns' or 'pairs' for a model that has"):
+        model.effects(X[:2])
 
 
 class TestCategories:
@@ -287,18 +264,10 @@ class TestCategories:
 
 
 WRONG = {
-    "each": "one of 'auto', 'all', 'columns', 'pairs', 'mixed', 'layer', 'sharp', or four shares; got 'each'",
-    None: "one of 'auto', .* or four shares; got None",
-    3.0: "one of 'auto', .* or four shares; got 3.0",
-    (): "must add up to 1; got 0",
-    (0.5, 0.2): "must add up to 1; got 0.7",
-    (0.5, 0.5, 0.5): "must add up to 1; got 1.5",
-    (2.0, -1.0): "a share of parts must be at least 0; got -1",
-    ("all", "columns"): "a share of parts must be a number; got 'all'",
-    (0.5, float("nan"), 0.5): "a share of parts must be a finite number",
-    (0.2, 0.2, 0.2, 0.4, 1.0, 0.0): "or four shares; got",
-    (0.0, 1.0, 0.0, 0.0, 0.5): "sharpness of parts must be from 1 to 64; got 0.5",
-    (0.0, 1.0, 0.0, 0.0, 65.0): "sharpness of parts must be from 1 to 64; got 65",
+    "each": "one of 'auto', 'all', 'columns', 'pairs'; got 'each'",
+    None: "one of 'auto', .*; got 'None'",
+    3.0: "one of 'auto', .*; got '3.0'",
+    (0.5, 0.5): r"one of 'auto', .*; got '\(0.5, 0.5\)'",
 }
 
 
@@ -309,14 +278,14 @@ class TestParameters:
         with pytest.raises(InvalidInput, match=WRONG[parts]):
             kind(parts=parts).fit([[0.0], [1.0]], [0, 1])
 
-    @pytest.mark.parametrize("parts", [*(name for name in PARTS if name != "all"), (0.5, 0.5)])
+    @pytest.mark.parametrize("parts", ["columns", "pairs"])
     def test_networks_see_all_columns(self, parts):
         X, y = sums(40)
         with pytest.raises(InvalidInput, match="Use parts='all', or width=float"):
             ThresherRegressor(width=64, parts=parts).fit(X, y)
         with pytest.raises(InvalidInput, match="Use parts='all', or a ridge"):
             ThresherRegressor(ridge=0, parts=parts).fit(X, y)
-        for asked in ("auto", "all", (1.0,)):
+        for asked in ("auto", "all"):
             model = ThresherRegressor(width=64, parts=asked, random_state=0).fit(X, y)
             assert model.parts_ == Shares() and model.results_ and model.parts_errors_ == {}
 
@@ -329,14 +298,11 @@ class TestParameters:
     def test_names_stand_for_shares(self):
         assert {name: shares_of(name, "auto") for name in PARTS} == PARTS
         assert shares_of("auto", np.inf) is None and shares_of("auto", 64) == Shares()
-        for shares in PARTS.values():
-            assert sum(shares[:4]) == 1 and shares_of(list(shares), np.inf) == shares
-        assert shares_of(np.array([0.5, 0.5]), np.inf) == Shares(0.5, 0.5)
+        assert all(sum(shares) == 1 for shares in PARTS.values())
 
     def test_clones_are_asked_the_same(self):
-        for parts in ("mixed", (0.5, 0.25, 0.25, 0.0, 2.0), np.array([0.0, 1.0])):
-            model = regressor(parts=parts)
-            np.testing.assert_array_equal(clone(model).get_params()["parts"], parts)
+        model = regressor(parts="columns")
+        assert clone(model).get_params()["parts"] == "columns"
         assert model.set_params(parts="pairs").get_params()["parts"] == "pairs"
 
     def test_parts_that_were_asked_for_are_taken(self):

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from few import MIXED, with_parts
 from test_parts_choice import named, sums
 
 import thresher
@@ -20,7 +21,7 @@ FIXED = {"random_state": 0, "n_jobs": 1, "shift": 0.5, "bias": 1.0, "feature_lea
 
 
 def regressor(**more):
-    return ThresherRegressor(**{**FIXED, "target": "linear", "parts": "mixed", **more})
+    return with_parts(ThresherRegressor(**{**FIXED, "target": "linear", **more}), MIXED)
 
 
 def frame_of(n, seed=0):
@@ -49,7 +50,7 @@ def test_everything_is_kept(good):
     for one, other in zip(again.lift_.indicators_, model.lift_.indicators_, strict=True):
         np.testing.assert_array_equal(one, other)
     assert again.lift_.angles_.groups == model.lift_.angles_.groups
-    assert again.get_params()["parts"] == "mixed"
+    assert again.get_params()["parts"] == "auto"
 
 
 def test_a_table_with_words(tmp_path):
@@ -58,17 +59,6 @@ def test_a_table_with_words(tmp_path):
     assert len(model.lift_.angles_.groups) >= 1
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(frame), model.predict(frame))
-
-
-@pytest.mark.parametrize("parts", [(0.5, 0.5), Shares(0.5, 0.25, 0.25), np.array([0.0, 1.0], np.float32), [0, 1]])
-def test_shares_that_were_asked_for_are_kept(tmp_path, parts):
-    X, y = sums(40)
-    model = regressor(parts=parts).fit(X, y)
-    model.save(tmp_path / "model")
-    again = thresher.load(tmp_path / "model")
-    assert again.parts_ == model.parts_
-    np.testing.assert_allclose(list(again.parts)[:2], list(parts)[:2])
-    np.testing.assert_array_equal(again.fit(X, y).predict(X), model.predict(X))
 
 
 def test_files_from_before_there_were_parts(tmp_path):
@@ -106,12 +96,11 @@ WRONG = {
     "a group too many": (lambda m, _: m["groups"].append([0]), "inputs has shape"),
     "a group of words": (lambda m, _: m["groups"].append(["x"]), "ValueError"),
     "no groups": (lambda m, _: m.update(groups=None), "TypeError"),
-    "shares that do not add up": (lambda m, _: m["parts"].__setitem__(0, [0.5, 0.2, 0, 0, 1]), "shares of its parts"),
-    "a negative share": (lambda m, _: m["parts"].__setitem__(0, [1.5, -0.5, 0, 0, 1]), "shares of its parts"),
+    "shares that do not add up": (lambda m, _: m["parts"].__setitem__(0, [0.5, 0.2, 0, 0]), "shares of its parts"),
+    "a negative share": (lambda m, _: m["parts"].__setitem__(0, [1.5, -0.5, 0, 0]), "shares of its parts"),
     "a share that is no number": (lambda m, _: m["parts"][0].__setitem__(0, float("nan")), "shares of its parts"),
-    "six shares": (lambda m, _: m["parts"][0].append(0), "TypeError"),
-    "too sharp": (lambda m, _: m["parts"][0].__setitem__(4, 1e9), "shares of its parts"),
-    "all columns, and angles": (lambda m, _: m["parts"].__setitem__(0, [1, 0, 0, 0, 1]), "shares of its parts"),
+    "five shares": (lambda m, _: m["parts"][0].append(0), "TypeError"),
+    "all columns, and angles": (lambda m, _: m["parts"].__setitem__(0, [1, 0, 0, 0]), "shares of its parts"),
     "no shares": (lambda m, _: m.pop("parts"), "shares of its parts"),
     "no angles": (removed("angles.numbers"), "inputs has shape|shares of its parts|not of unit norm"),
     "no quantiles": (removed("angles.knots"), "sees columns without their quantiles"),
@@ -182,8 +171,12 @@ class TestWhatIsShown:
             (Shares(0.5, 0.25, 0.25), "half of the kernel all columns, half single columns and pairs"),
             (Shares(0.0, 1.0), "single columns alone"),
             (Shares(0.0, 0.5, 0.5), "single columns and pairs alone"),
+            (
+                Shares.of_columns(0.5),
+                "half of the kernel all columns, half single columns and a layer of neurons of single columns",
+            ),
             (Shares(0.5, layer=0.5), "half of the kernel all columns, half a layer of neurons of single columns"),
-            (Shares(0.2, 0.8, sharpness=8.0), "of the kernel 20% all columns, 80% single columns, 8 times as sharp"),
+            (Shares(0.2, 0.8), "of the kernel 20% all columns, 80% single columns"),
             (Shares(0.5, 0.1, 0.4), "of the kernel 50% all columns, 10% single columns, 40% pairs"),
         ],
     )

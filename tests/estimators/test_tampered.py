@@ -57,10 +57,10 @@ def models(tmp_path_factory):
     labels = ThresherClassifier(scale="quantile", feature_learning=0, **fixed).fit(X, (X[:, :2] > 0).astype(int))
     with_table = ThresherRegressor(feature_learning=0, ridge=0.1, bias=1.0, **fixed).fit(make_table(), X[:, 0])
     codes = np.column_stack([np.random.default_rng(1).normal(size=(24, 2)), np.arange(24) % 4])
-    with_parts = ThresherRegressor(feature_learning=0, ridge=0.1, parts="mixed", n_jobs=1)
-    with_parts.fit(codes, np.array([0.0, 5.0, -3.0, 2.0])[np.arange(24) % 4])
-    assert with_parts.categories_
-    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table, "parts": with_parts}
+    parted = ThresherRegressor(feature_learning=0, ridge=0.1, parts="pairs", n_jobs=1)
+    parted.fit(codes, np.array([0.0, 5.0, -3.0, 2.0])[np.arange(24) % 4])
+    assert parted.categories_
+    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table, "parts": parted}
     for name, model in good.items():
         model.save(folder / f"good {name}")
     return make_good("model", folder)

@@ -131,7 +131,7 @@ class TestTheWidth:
     def test_auto_takes_the_limit_where_a_network_is_as_good_and_says_why(self, tmp_path):
         rng = np.random.default_rng(3)
         X = rng.normal(size=(120, 3))
-        model = ThresherClassifier(random_state=0).fit(X, X[:, 0] + rng.normal(size=120) > 0)
+        model = ThresherClassifier(random_state=0, parts="all").fit(X, X[:, 0] + rng.normal(size=120) > 0)
         assert model.width_ == math.inf
         assert re.fullmatch(r"on rows left out, .* networks of 4,096 .* take longer to predict", model.width_reason_)
         model.save(tmp_path / "model")

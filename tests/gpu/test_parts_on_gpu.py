@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
 pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
-from few import with_sizes  # noqa: E402
+from few import with_parts, with_sizes  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
@@ -20,7 +20,7 @@ CPU = Cpu(1)
 SHARES = {
     "mixed": Shares(0.5, 0.25, 0.25),
     "layer": Shares(0.5, layer=0.5),
-    "sharp": Shares(0.2, 0.3, 0.4, 0.1, sharpness=8.0),
+    "all kinds": Shares(0.2, 0.3, 0.4, 0.1),
     "columns": Shares(0.0, 1.0),
     "pairs": Shares(0.0, 0.5, 0.5),
 }
@@ -98,7 +98,7 @@ class TestOnePass:
 
     @pytest.mark.parametrize("n", [1, 6])
     def test_inputs_stay_as_they_are(self, gpu, n):
-        inputs, kernel = gpu.put(inputs_of(n)), kernel_of(SHARES["sharp"])
+        inputs, kernel = gpu.put(inputs_of(n)), kernel_of(SHARES["all kinds"])
         before = inputs.clone()
         side = Side.of(inputs, kernel)
         assert torch.equal(inputs, before)
@@ -159,9 +159,9 @@ FIXED = {"categorical_features": [4], "random_state": 0, "n_jobs": 1, "scale": "
 MANY = {"one_by_one": 300, "held": 100, "small": 150, "large": 300}
 
 
-def fits(estimator, *data, sizes=None, **options):
+def fits(estimator, *data, sizes=None, parts="auto", **options):
     made = [estimator(device=name, **FIXED, **options) for name in ("cpu", "cuda")]
-    return [with_sizes(one, **sizes or {}).fit(*data) for one in made]
+    return [with_parts(with_sizes(one, **sizes or {}), parts).fit(*data) for one in made]
 
 
 def same(found, expected, others, close):
@@ -172,7 +172,7 @@ def same(found, expected, others, close):
 
 
 class TestFits:
-    @pytest.mark.parametrize("parts", ["mixed", "columns", SHARES["layer"], SHARES["sharp"], "auto"])
+    @pytest.mark.parametrize("parts", [SHARES["mixed"], "columns", SHARES["layer"], SHARES["all kinds"], "auto"])
     def test_few_rows(self, parts, tmp_path):
         X, y = table(110)
         expected, found = fits(ThresherRegressor, X, y, parts=parts, feature_learning=0, target="linear")
@@ -184,18 +184,18 @@ class TestFits:
 
     def test_features_are_learnt_with_all_columns(self):
         X, y = table(120)
-        expected, found = fits(ThresherRegressor, X, y, parts="mixed", feature_learning=1, target="linear")
+        expected, found = fits(ThresherRegressor, X, y, parts=SHARES["mixed"], feature_learning=1, target="linear")
         assert found.feature_learning_ == expected.feature_learning_ == 1
         same(found, expected, table(40, seed=1)[0], 1e-3)
 
     def test_a_classifier(self):
         X, y = table(130)
         labels = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-        expected, found = fits(ThresherClassifier, X, labels, parts="mixed", feature_learning=0)
+        expected, found = fits(ThresherClassifier, X, labels, parts=SHARES["mixed"], feature_learning=0)
         others = table(60, seed=1)[0]
         np.testing.assert_allclose(found.predict_proba(others), expected.predict_proba(others), atol=1e-6)
 
-    @pytest.mark.parametrize("parts", ["mixed", SHARES["layer"], SHARES["sharp"]])
+    @pytest.mark.parametrize("parts", [SHARES["mixed"], SHARES["layer"], SHARES["all kinds"]])
     def test_many_rows(self, parts):
         X, y = table(450)
         options = {"parts": parts, "feature_learning": 0, "target": "linear", "ridge": 1e-2}
@@ -206,7 +206,13 @@ class TestFits:
     def test_beyond_the_exact_fit(self, way):
         X, y = table(500)
         sizes = {**MANY, "exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
-        options = {"parts": "mixed", "feature_learning": 0, "target": "linear", "ridge": 1e-2, "approximation": way}
+        options = {
+            "parts": SHARES["mixed"],
+            "feature_learning": 0,
+            "target": "linear",
+            "ridge": 1e-2,
+            "approximation": way,
+        }
         expected, found = fits(ThresherRegressor, X, y, sizes=sizes, **options)
         same(found, expected, table(50, seed=1)[0], 0.03 * y.std())
 
@@ -216,5 +222,5 @@ class TestFits:
 
         monkeypatch.setattr(Parts, "add", refuse)
         X, y = table(60)
-        model = ThresherRegressor(device="cuda", parts="mixed", feature_learning=0, **FIXED).fit(X, y)
+        model = ThresherRegressor(device="cuda", parts="pairs", feature_learning=0, **FIXED).fit(X, y)
         assert np.isfinite(model.predict(X, return_std=True)).all()

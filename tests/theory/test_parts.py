@@ -11,17 +11,17 @@ from thresher.estimators.processor import Cpu
 from thresher.loops.parts import add_parts, add_parts_double
 from thresher.theory import Parts, Shares, firing_probability
 from thresher.theory.limit_matrix import LimitMatrix, half_bytes, limit_block, limit_cross, limit_product
-from thresher.theory.parts import APART, MOST_SHARP, column_kernel
+from thresher.theory.parts import APART, column_kernel
 
-SINGLE = 4e-6  # of the diagonal, times the sharpness: by so much angles of single precision are off
+SINGLE = 4e-6  # of the diagonal: by so much angles of single precision are off
 
 
 @st.composite
 def shares(draw):
-    """Any shares that add up to 1, many of them 0, and any sharpness."""
+    """Any shares that add up to 1, many of them 0."""
     sizes = np.array([draw(st.sampled_from([0.0, 0.1, 1.0, 7.0])) for _ in range(4)])
     sizes = sizes if sizes.any() else np.ones(4)
-    return Shares(*(sizes / sizes.sum()).tolist(), sharpness=draw(st.sampled_from([1.0, 1.7, 8.0, 33.3, MOST_SHARP])))
+    return Shares(*(sizes / sizes.sum()).tolist())
 
 
 @st.composite
@@ -50,7 +50,7 @@ def test_loops_are_the_definition(one, shares, shift, seed):
     factors = parts.factors(diagonal).astype(np.float32)
     add_parts(single, left, np.ascontiguousarray(right.T), factors, *room(single))
     # The layer has a kink where all columns agree, as the kernel of all columns has.
-    atol = SINGLE * shares.sharpness + 4e-4 * shares.layer * np.sqrt(shares.sharpness)
+    atol = SINGLE + 4e-4 * shares.layer
     np.testing.assert_allclose(single, expected, rtol=0, atol=atol * diagonal)
 
 
@@ -63,12 +63,11 @@ def test_it_is_positive(one, shares, shift):
 
 
 @pytest.mark.parametrize("only", ["single", "pairs", "layer"])
-@pytest.mark.parametrize("sharpness", [1.0, 3.0, 20.0, MOST_SHARP])
-def test_each_part_is_positive_on_a_line(only, sharpness):
+def test_each_part_is_positive_on_a_line(only):
     """Close by and far apart, where a kernel of distances that is cut off wrongly has negative eigenvalues."""
     cells = np.linspace(-4, 4, 150)[:, None]
     one = Parted(np.ones((150, 1)), np.hstack([cells, cells[::-1] ** 3]), (False, False))
-    shares = Shares(0.0)._replace(**{only: 1.0}, sharpness=sharpness)
+    shares = Shares(0.0)._replace(**{only: 1.0})
     assert np.linalg.eigvalsh(Cpu(1).dense(one.kernel(shares), one.inputs).dense()).min() > -1e-7
 
 
@@ -150,7 +149,7 @@ def test_an_input_and_itself_in_single_precision(columns):
     """The layer has a kink there: without care the rounding of a sum would show as its root."""
     one = Parted.drawn(50, categories=(False,) * columns)
     inputs = one.inputs.astype(np.float32)
-    for shares in (Shares(0.0, layer=1.0), Shares(0.0, 0.5, 0.5, sharpness=MOST_SHARP)):
+    for shares in (Shares(0.0, layer=1.0), Shares(0.0, 0.5, 0.5)):
         kernel = one.kernel(shares)
         block = limit_block(inputs, inputs, kernel.shift, parts=kernel.parts)
         np.testing.assert_allclose(block.diagonal(), kernel.diagonal, rtol=2e-6)
@@ -161,11 +160,11 @@ def test_one_column_has_no_pairs():
     assert Parts.of(2, Shares(0.5, 0.25, 0.25)) == Parts(2, Shares(0.5, 0.25, 0.25))
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 9), st.floats(1.0, MOST_SHARP))
-def test_the_kernel_of_one_column(cells, code, sharpness):
-    angles = sharpness * np.arctan2(1.0, cells)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9), st.integers(0, 9))
+def test_the_kernel_of_one_column(cells, code):
+    angles = np.arctan2(1.0, cells)
     found = column_kernel(angles, angles)
     np.testing.assert_array_equal(found.diagonal(), 1.0)
     assert (np.abs(found) <= 1).all()
-    codes = sharpness * APART * np.array([code, code + 1.0, code + 7.0])
+    codes = APART * np.array([code, code + 1.0, code + 7.0])
     np.testing.assert_allclose(column_kernel(codes, codes), np.eye(3), atol=1e-15)

@@ -19,7 +19,7 @@ __all__ = [
     "take_reading",
 ]  # fmt: skip
 
-PARTS = ("auto", "all", "columns", "pairs", "mixed", "layer", "sharp")  # as estimators name them
+PARTS = ("auto", "all", "columns", "pairs")  # as estimators name them
 LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor, as it names them
 _MOST_BITS = 63  # of a whole number
 # How the library names what this command line has options for.

@@ -373,7 +373,7 @@ def _choices_of(model: Any) -> Iterator[tuple[str, str]]:
     for what, said in (("number and category", "numbers and categories"), ("category", "categories")):
         if found := [str(name) for name, now in model.categories_.items() if now == what]:
             yield (line := _CATEGORIES.format(said, name_some(found))), line
-    if model.parts == "auto" and model.parts_.whole < 1:
+    if model.parts_errors_ and model.parts_.whole < 1:
         yield (line := _PARTS.format(model.parts_.words)), line
     if getattr(model, "loss_errors_", None):
         yield _LOSS, _LOSS.format(_BY[model.loss_], model.loss_reason_)

@@ -80,6 +80,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
     encoder_: TableEncoder | None
     width_reason_: str
     _rows: int  # see Options.rows
+    _shares: tuple[Shares, ...]  # the shares of the parts of the kernel that parts="auto" chooses from
     _again: Taken  # what a fit of the same rows to other targets takes over from the last one
     _sizes = Sizes()
     _auto_widths: tuple[int, int]  # fewest and most neurons per output with width="auto", if there are few outputs
@@ -204,6 +205,7 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
             or_limit=self.width == "auto",
             device=self.device,
             shares=shares,
+            all_shares=self._shares,
             groups=groups,
             measured=measured,
             guesses_categories=not (names_categories(self) or shares == Shares()),

@@ -33,6 +33,7 @@ from thresher.estimators.models.fitted import LeftOut
 from thresher.estimators.models.variance import Variance
 from thresher.tables.frame import in_memory
 from thresher.tables.rows_on_disk import on_disk
+from thresher.theory import Shares
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherClassifier"]
@@ -48,7 +49,8 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     Labels may be (n,), or (n, labels) of 0 and 1 where a row can have several labels; then each label has a network.
 
     Parameters and attributes are those of :class:`ThresherRegressor`, without those for targets and error bars
-    (``target``, ``target_``, ``floor_``, ``noise_``), and
+    (``target``, ``target_``, ``floor_``, ``noise_``), but that ``parts="auto"`` is half of the kernel all columns, a
+    quarter single ones and a quarter a layer on top of them; and
 
     Parameters
     ----------
@@ -83,6 +85,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     _many: Observations | None = None  # while a fit of many rows chooses its loss
     _task = "classification"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0), 256, (1 << 12, 1 << 14)
+    _shares = (Shares.of_columns(0.5),)
 
     def __init__(
         self,

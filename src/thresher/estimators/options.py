@@ -97,6 +97,7 @@ class Options(NamedTuple):
     sizes: Sizes = Sizes()
     taken: Taken | None = None
     shares: Shares | None = Shares()  # of the parts of the kernel
+    all_shares: Sequence[Shares] = (Shares.of_columns(0.5),)  # to choose from
     groups: Groups = ()  # columns that are indicators of one category
     guesses_categories: bool = False  # whether whole numbers of few values may become categories
     measured: tuple[int, ...] | None = None  # columns that may: those of numbers; None for all
@@ -110,6 +111,11 @@ class Options(NamedTuple):
     def tried_shifts(self) -> list[float]:
         """The shifts to try, the first one first."""
         return list(SHIFTS) if self.shift is None else [self.shift]
+
+    @property
+    def tried_shares(self) -> list[Shares]:
+        """The shares of the parts of the kernel to try, the first one first."""
+        return list(self.all_shares) if self.shares is None else [self.shares]
 
     @property
     def first_kernel(self) -> SphereKernel:

@@ -11,7 +11,6 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import SCALES
 from thresher.parallel import core_count
 from thresher.theory import Shares
-from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["LOSSES", "PARTS", "check_loss", "check_parameters", "shares_of", "threads_of"]
 
@@ -22,9 +21,6 @@ PARTS = {
     "all": Shares(),
     "columns": Shares(0.0, 1.0),
     "pairs": Shares(0.0, 0.5, 0.5),
-    "mixed": Shares(0.5, 0.25, 0.25),
-    "layer": Shares(0.5, layer=0.5),
-    "sharp": Shares(0.5, 0.25, 0.25, sharpness=8.0),
 }
 
 
@@ -87,29 +83,12 @@ def shares_of(parts: Any, width: Any) -> Shares | None:
     Networks of finite width see all columns.
     """
     finite = width not in ("auto", math.inf)
-    if isinstance(parts, str):
-        if parts not in (*PARTS, "auto"):
-            names = ", ".join(map(repr, ("auto", *PARTS)))
-            raise InvalidInput(f"parts must be one of {names}, or four shares; got {parts!r}.")
-        shares = PARTS.get(parts)
-        if shares is None and finite:
-            return Shares()
-    else:
-        try:
-            given = [check_number(one, "a share of parts", least=0.0) for one in parts]
-            shares = Shares(*given) if given else Shares(0.0)
-            if not 1.0 <= shares.sharpness <= MOST_SHARP:
-                raise InvalidInput(
-                    f"the sharpness of parts must be from 1 to {MOST_SHARP:g}; got {shares.sharpness:g}."
-                )
-        except TypeError:
-            names = ", ".join(map(repr, ("auto", *PARTS)))
-            raise InvalidInput(f"parts must be one of {names}, or four shares; got {str(parts)[:80]}.") from None
-        if not math.isclose(sum(shares[:4]), 1.0, abs_tol=1e-9):
-            raise InvalidInput(
-                "the shares of parts, of all columns, single ones, pairs and the layer, must add up to 1; "
-                f"got {sum(shares[:4]):g}."
-            )
+    if not isinstance(parts, str) or parts not in (*PARTS, "auto"):
+        names = ", ".join(map(repr, ("auto", *PARTS)))
+        raise InvalidInput(f"parts must be one of {names}; got {str(parts)[:80]!r}.")
+    if parts == "auto":
+        return Shares() if finite else None
+    shares = PARTS[parts]
     if finite and shares != Shares():
         raise InvalidInput("networks of finite width see all columns at once. Use parts='all', or width=float('inf').")
     return shares

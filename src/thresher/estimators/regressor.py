@@ -27,6 +27,7 @@ from thresher.estimators.models.variance import Variance
 from thresher.estimators.parameters import check_loss
 from thresher.estimators.processor import Cpu
 from thresher.tables.frame import in_memory
+from thresher.theory import Shares
 from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
@@ -86,9 +87,8 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         ``"from_dtype"`` for text, columns of type category (:class:`TableEncoder` makes numbers of them), and whole
         numbers of few values if that is surely better on rows left out
     parts : what neurons see: ``"all"`` columns at once; ``"columns"``, single ones, a sum of functions of one column;
-        ``"pairs"``, single ones and pairs; ``"mixed"``, half of the kernel all columns, half of it the others;
-        ``"sharp"``, the same for steps; ``"layer"``, half of it neurons on top of those of single columns; or shares of
-        all, columns, pairs and layer. ``"auto"``: the best on rows left out. Networks of finite width see all columns
+        ``"pairs"``, single ones and pairs; ``"auto"``: all columns, and with half of the kernel, a quarter or nothing,
+        as rows left out say, single ones and a layer on top of them. Networks of finite width see all columns
     loss : ``"squared"``: the mean; ``"huber"``: an absurd target moves nothing: one beyond a knee from what the others
         say of it pulls no harder than there, one beyond twice the knee not at all. ``"poisson"``:
         counts, or other amounts from 0 on, whose logarithm of the mean is learnt; one target, infinite width.
@@ -149,6 +149,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
     target: str
     _task = "regression"
     _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
+    _shares = Shares.of_columns(0.5), Shares.of_columns(0.25), Shares()
 
     def __init__(
         self,

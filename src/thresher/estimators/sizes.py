@@ -19,12 +19,10 @@ class Sizes(NamedTuple):
     for_columns: int = 128  # observations from which column weights are tried
     columns: int = 512  # columns up to which features are learnt unasked, and scales by rank are tried
     spanned: int = 1000  # rows whose span is computed, in a second or two; columns of more are used as they are
-    left_out: int = 1024  # rows that are left out one at a time at most; of more, the ridge is found on these
+    left_out: int = 1024  # rows that are left out one at a time at most; of more, ridge and parts are found on these
     learnt: int = 1024  # rows that a metric is learnt on, if observations are left out one at a time
     learnt_last: int = 2048  # rows of the last round of that metric
     weighed: int = 512  # rows that column weights are learnt on
-    seen: int = 768  # rows on which parts of the kernel are compared at most, by folds
-    seen_many: int = 1024  # rows on which they are if there are at least twice as many
     held: int = 4096  # rows that are held out at most, a fifth of all at most
     small: int = 2048  # rows on which most is chosen, if some are held out
     large: int = 16_384  # rows on which a metric is learnt then

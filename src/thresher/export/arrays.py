@@ -273,8 +273,7 @@ def _kernel(xp: Any, arrays: Mapping[str, Any], inputs: Any, angles: Any) -> Any
         total = parts[0] * _cast(rho, kind) * _together(xp, arrays["cubics"], room, rho < 0)
     if any(parts[1:]):
         others = arrays["stored_angles"].T
-        away = xp.abs(_cast(angles, kind)[:, :, None] - others) * float(arrays["sharpness"])
-        away = xp.clip(away, None, np.pi)
+        away = xp.clip(xp.abs(_cast(angles, kind)[:, :, None] - others), None, np.pi)
         share, sine = away / np.pi, xp.sin(away / 2)
         lost = share + 2 * sine * sine * (1 - share)  # 1 less the kernel of a column
         count, sums, squares = len(others), lost.sum(axis=1), (lost**2).sum(axis=1)

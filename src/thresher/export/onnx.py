@@ -268,8 +268,6 @@ def _add_columns_lost(graph: Graph, arrays: Arrays, angles: str) -> str:
     """Return 1 less the kernel (k, u, n) of each column at angles (k, u) and those of the stored rows."""
     others = graph.put(arrays["stored_angles"].T)
     away = graph("Abs", graph("Sub", graph("Unsqueeze", graph.short(angles), graph.put([2])), others))
-    if arrays["sharpness"] != 1:
-        away = graph("Mul", away, graph.number(float(arrays["sharpness"])))
     away = graph("Min", away, graph.number(np.pi))
     sine, share = graph("Sin", graph("Mul", away, graph.number(0.5))), graph("Mul", away, graph.number(1 / np.pi))
     rest = graph("Mul", graph("Mul", sine, sine), graph("Sub", graph.number(2), graph("Add", share, share)))

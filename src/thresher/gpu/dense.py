@@ -51,15 +51,15 @@ class Side(NamedTuple):
     """Inputs on one side of a block: unit vectors (n, d), and the angles (columns, n) of parts."""
 
     vectors: Any
-    angles: Any  # times the sharpness; None without parts
+    angles: Any  # None without parts
 
     @classmethod
     def of(cls, inputs: Any, kernel: Limit) -> Side:
         """Return a side of inputs (n, d), whose last coordinates are the angles of parts if the kernel has them."""
         if kernel.parts is None:
             return cls(inputs, None)
-        columns, sharpness = kernel.parts.columns, float(kernel.parts.shares.sharpness)
-        return cls(inputs[:, :-columns], (inputs[:, -columns:] * sharpness).T.contiguous())
+        columns = kernel.parts.columns
+        return cls(inputs[:, :-columns], inputs[:, -columns:].T.contiguous())
 
     def add_parts(self, block: Any, right: Side, kernel: Limit) -> None:
         """Turn the kernel of all columns (k, n) in a block, contiguous, into that of parts, if there are any.

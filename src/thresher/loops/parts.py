@@ -4,7 +4,7 @@ A column of numbers is an angle, a category a multiple of ``APART``: so one loop
 x alone, beside a constant, have in the limit the kernel cos(a) (1 - a / pi) of the angle a between (x, 1) and (x', 1),
 at a shift of 0 and divided by its diagonal. It is 0 for an angle of pi, as it is for categories that differ. With
 u = a - pi/2 it is u (u / pi - 1/2) times sin(u) / u, which is a polynomial of u². As a function of any real a that is 0
-beyond pi it is positive, the product of a cosine and a triangle: so angles may be multiplied by a sharpness.
+beyond pi it is positive, the product of a cosine and a triangle.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _MEANINGS = {  # of what an estimator has chosen
     "shift": "threshold above which a neuron fires; larger makes fewer fire",
     "bias": "bias coordinate of a row; smaller lets directions matter more",
     "scale": "how columns are put on one footing",
-    PARTS: "all columns, or few at a time, by rows left out; parts= (--parts) overrules it",
+    PARTS: "all columns at once, or also few at a time; parts= (--parts) overrules it",
     CATEGORIES: "by rows left out, if not named; categorical_features= (--categorical) overrules it",
     "columns weighed": "whether columns got weights of their own",
     "rounds of feature learning": "rounds in which directions of the inputs were learnt",

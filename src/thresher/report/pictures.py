@@ -193,8 +193,7 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
     model._decomposition()  # refuses what has no effects
     if model.lift_.angles_ is None:
         raise InvalidInput(
-            "this model sees all columns at once, so there is nothing to draw. Fit with parts='columns', 'pairs' or "
-            "'mixed'."
+            "this model sees all columns at once, so there is nothing to draw. Fit with parts='columns' or 'pairs'."
         )
     found = terms_of(model, most=terms, std=std)
     if not found:

@@ -13,34 +13,36 @@ from numpy.typing import NDArray
 
 from thresher.loops.parts import APART, add_parts, add_parts_double
 
-__all__ = ["APART", "MOST_SHARP", "Parts", "Shares", "column_kernel"]
+__all__ = ["APART", "Parts", "Shares", "column_kernel"]
 
 Matrix = NDArray[np.float64]
 _NAMES = ("single columns", "pairs", "a layer of neurons of single columns")
-MOST_SHARP = 64.0  # sharpness at which angles of single precision are still told apart
 
 
 class Shares(NamedTuple):
-    """What each part of a kernel contributes to its diagonal, the first four, which add up to 1; and its sharpness."""
+    """What each part of a kernel contributes to its diagonal; they add up to 1."""
 
     whole: float = 1.0  # all columns at once, under the metric
     single: float = 0.0  # single columns, each as much
     pairs: float = 0.0  # pairs of columns: products of two kernels of single columns, each as much
     layer: float = 0.0  # neurons on top of a layer of neurons of single columns
-    sharpness: float = 1.0  # what angles are multiplied by: with a large one steps are learnt sooner, curves later
+
+    @classmethod
+    def of_columns(cls, share: float) -> Self:
+        """Return this share for neurons that see columns one by one: half single columns, half a layer of them."""
+        return cls(1 - share, share / 2, layer=share / 2)
 
     @property
     def words(self) -> str:
         """What the kernel is made of, as a reader is told."""
         if self.whole == 1:
             return "all columns at once"
-        sharp = f", {self.sharpness:g} times as sharp" if self.sharpness > 1 else ""
-        rest = [(share, name) for share, name in zip(self[1:4], _NAMES, strict=True) if share]
+        rest = [(share, name) for share, name in zip(self[1:], _NAMES, strict=True) if share]
         joined = " and ".join(name for _, name in rest)
         if len({share for share, _ in rest}) == 1 and self.whole in (0, 0.5):
-            return f"half of the kernel all columns, half {joined}{sharp}" if self.whole else f"{joined} alone{sharp}"
+            return f"half of the kernel all columns, half {joined}" if self.whole else f"{joined} alone"
         each = [*([(self.whole, "all columns")] if self.whole else []), *rest]
-        return "of the kernel " + ", ".join(f"{share:.0%} {name}" for share, name in each) + sharp
+        return "of the kernel " + ", ".join(f"{share:.0%} {name}" for share, name in each)
 
 
 class Parts(NamedTuple):
@@ -57,9 +59,8 @@ class Parts(NamedTuple):
         return cls(columns, shares)
 
     def split(self, inputs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the unit vectors (n, d) of inputs, and their angles (n, columns) times the sharpness, contiguous."""
-        angles = inputs[:, -self.columns :] * inputs.dtype.type(self.shares.sharpness)
-        return np.ascontiguousarray(inputs[:, : -self.columns]), angles
+        """Return the unit vectors (n, d) of inputs, and their angles (n, columns), both contiguous."""
+        return np.ascontiguousarray(inputs[:, : -self.columns]), np.ascontiguousarray(inputs[:, -self.columns :])
 
     def add(self, tile: NDArray[Any], left: Any, right: Any, diagonal: float) -> None:
         """Turn the kernel of all columns (k, n) in a tile into that of parts.
@@ -72,7 +73,7 @@ class Parts(NamedTuple):
 
     def factors(self, diagonal: float) -> Matrix:
         """Return what multiplies the kernel of all columns, the sums over columns and ordered pairs, and the layer."""
-        u, (whole, single, pairs, layer, _) = self.columns, self.shares
+        u, (whole, single, pairs, layer) = self.columns, self.shares
         return np.array([whole, single / u, pairs / max(1, u * (u - 1)), layer]) * [1.0, diagonal, diagonal, diagonal]
 
 

@@ -304,11 +304,11 @@ class Decomposition:
         return np.add.reduceat(units, self._first[:-1], axis=1) if units.shape[1] else units
 
     def _angles(self, inputs: NDArray[Any]) -> Matrix:
-        """Return the angles (k, u) of inputs, as the kernel takes them, in the order of columns."""
+        """Return the angles (k, u) of inputs, in the order of columns."""
         parts = self._kernel.parts
         if parts is None:
             return np.zeros((len(inputs), 0))
-        angles = np.asarray(inputs[:, -parts.columns :], np.float64) * parts.shares.sharpness
+        angles = np.asarray(inputs[:, -parts.columns :], np.float64)
         return np.ascontiguousarray(angles[:, self._order])
 
     def _rest_at(self, inputs: NDArray[Any]) -> Matrix:

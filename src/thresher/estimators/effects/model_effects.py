@@ -44,8 +44,8 @@ Numbers = NDArray[np.int64]
 _KEPT = "_effects"  # attribute with what was computed for effects
 _ROWS = 1000  # training rows over which a network is averaged
 _HINT = (
-    "this model sees all columns at once, so that all of it is in the rest. Fit with parts='columns', 'pairs' or "
-    "'mixed' for effects of columns."
+    "this model sees all columns at once, so that it has no effects of columns: all of it is in the rest. Fit with "
+    "parts='columns' or 'pairs' for a model that has them."
 )
 
 

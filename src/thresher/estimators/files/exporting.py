@@ -114,7 +114,6 @@ def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
         "angle_columns": np.asarray(seen.numbers, np.int64),
         "codes": codes,
         "stored_angles": angles,
-        "sharpness": np.array(parts.shares.sharpness),
         "parts": parts.factors(diagonal),
         "layer_cubics": probability_cubics(0.0).reshape(-1, 4),
     }

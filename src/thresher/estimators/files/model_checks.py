@@ -16,7 +16,6 @@ from thresher.estimators.models.intervals import LEVELS
 from thresher.estimators.parameters import LOSSES
 from thresher.model.network import NetworkSettings
 from thresher.theory import Shares
-from thresher.theory.parts import MOST_SHARP
 
 __all__ = ["check_fitted", "check_model"]
 
@@ -119,7 +118,7 @@ def check_model(estimator: Any, *, networks: int) -> None:
     if (pivots is None) != (core is None) or (pivots is not None and not _valid_pivots(pivots, core, estimator)):
         raise ValueError("its pivots are no inputs, or not described by a triangle")
     shares, angles = estimator.parts_, lift.angles_
-    valid = min(shares) >= 0 and abs(sum(shares[:4]) - 1) < 1e-9 and 1 <= shares.sharpness <= MOST_SHARP
+    valid = min(shares) >= 0 and abs(sum(shares) - 1) < 1e-9
     if not valid or (shares == Shares()) != (angles is None):
         raise ValueError("the shares of its parts are not valid")
     if angles is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -23,13 +22,13 @@ from thresher.estimators.models.fitted import LeftOut, LimitFit, Networks
 from thresher.estimators.models.networks import NO_ERROR, promise_of, train_few
 from thresher.estimators.options import Learning, Options, Plan, Taken
 from thresher.estimators.pipeline.budget import learns
-from thresher.estimators.pipeline.parts import angles_of, choose_shares, seeing, shares_for
+from thresher.estimators.pipeline.parts import angles_of, choose_shares, seeing
 from thresher.estimators.pipeline.plans import choose_plan, learn, spanned
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, choose_scale, left_one_by_one
 from thresher.estimators.progress import Progress
 from thresher.parallel import blas_for_size
-from thresher.theory import Parts, Shares
+from thresher.theory import Shares
 
 __all__ = ["FewRows"]
 
@@ -75,7 +74,6 @@ class FewRows:
         plain = self._search(data, kernel, guess=scale.choice.ridge, known=scale.choice.tried)
         progress.begin("choosing features")
         learning = self._choose_plan(data, plain)
-        scaled = data
         progress.begin("learning features")
         data, coordinates, choice = learn(data, coordinates, plain, learning.plan, options, self._with_best_ridge)
         best = choice
@@ -84,11 +82,11 @@ class FewRows:
         if learning.plan != Plan():
             kernel = choice.kernel
             best = self._search(data, kernel, guess=choice.ridge, favourite=kernel, known=choice.tried)
-        before = best
-        angles, shares, errors = self._choose_parts(scaled, plain, learning.plan)
-        if angles is not None and shares != Shares():
-            data = data.with_rows(np.hstack([data.X, angles.apply(self._data.X)]))
-            best = self._with_best_ridge(data, best.kernel._replace(parts=Parts.of(len(angles), shares)), best.ridge)
+        before, angles, errors = best, angles_of(self._data, options), dict[Shares, float]()
+        if angles is not None:
+            seen = data.with_rows(np.hstack([data.X, angles.apply(self._data.X)]))
+            best, errors = self._choose_parts(seen, best, len(angles))
+            data = data if best.kernel.parts is None else seen
         network = None
         if best.kernel.parts is None:
             network = self._choose_network(data, choice, best)
@@ -121,28 +119,12 @@ class FewRows:
         plain_rows = some.with_rows(best.kernel.split(some.X)[0])
         return Features(coordinates, best, learning, plain_rows, angles, errors)
 
-    def _choose_parts(
-        self, scaled: Observations, plain: Choice, plan: Plan
-    ) -> tuple[Angles | None, Shares, dict[Shares, float]]:
-        """Return how columns are seen one by one, the shares of the parts, as asked for or by folds, and their errors.
-
-        ``scaled`` are observations at scaled rows, ``plain`` the choice there, before any learning.
-        """
+    def _choose_parts(self, data: Observations, choice: Choice, columns: int) -> tuple[Choice, dict[Shares, float]]:
+        """Return the choice with parts, at rows that end with the angles of so many columns; see choose_shares."""
         options = self._options
-        angles = angles_of(self._data, options)
-        if angles is None or options.shares is not None:
-            return angles, options.shares or Shares(), {}
-        if self._data.count.sum() < options.sizes.for_scales:
-            return None, Shares(), {}
-        sizes, n = options.sizes, len(self._data)
-        rows = sizes.seen_many if n >= 2 * sizes.seen_many else min(2 * options.rows, sizes.seen)
-        some, seen = scaled.some(rows), angles.apply(self._data.some(rows).X)
-
-        def learnt(kept: Observations) -> tuple[Callable[[Matrix], Matrix], Choice]:
-            made = learn(kept, Coordinates(), plain, plan, options, self._with_best_ridge)
-            return made[1].apply, made[2]
-
-        return angles, *choose_shares(some, seen, learnt, shares_for(angles), options)
+        rows = options.sizes.left_out if len(options.tried_shares) > 1 else options.rows
+        judge = LeaveOneOut(data.some(rows), options.backend, measure=options.measure)
+        return choose_shares(judge, choice, columns, options)
 
     def _judge(self, data: Observations) -> LeaveOneOut:
         return LeaveOneOut(data, self._options.backend, last=self._options.sizes.left_out)

@@ -32,7 +32,7 @@ from thresher.estimators.models.fitted import LimitFit, Networks, RowsToFit
 from thresher.estimators.models.networks import promise_of, train_many
 from thresher.estimators.options import Learning, Options, Plan
 from thresher.estimators.pipeline.columns import learn_columns
-from thresher.estimators.pipeline.parts import angles_of, choose_on_held_rows, seeing
+from thresher.estimators.pipeline.parts import angles_of, choose_shares, seeing
 from thresher.estimators.pipeline.rounds import Rounds
 from thresher.estimators.pipeline.route import Features, Model
 from thresher.estimators.pipeline.scale import Scale, Trials, choose_scale
@@ -137,9 +137,8 @@ class ManyRows:
         errors = dict[Shares, float]()
         if self._angles is not None:
             part = partial(self._part, coordinates=coordinates, scaling=scaling, angles=self._angles)
-            plain, seen = (small, large), (part(sizes.small), part(sizes.large))
-            choice, errors = choose_on_held_rows(plain, seen, choice, self._angles, rounds.fit, options)
-            large = large if choice.kernel.parts is None else seen[1]
+            choice, errors = choose_shares(part(sizes.small), choice, len(self._angles), options)
+            large = large if choice.kernel.parts is None else part(sizes.large)
         progress.begin("fitting all rows")
         self._way, self._errors = self._choose_way(rounds, large, choice)
         return coordinates, choice, learning, errors
