@@ -12,13 +12,11 @@ import hashlib
 import os
 import pickle
 import platform
-import re
-import secrets
 import shutil
 import sys
 import time
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,7 @@ _SETTINGS = (
 
 # Numba tells apart functions that a function makes by a count, which begins at 1 in each process: entries of two
 # processes could have one symbol for different code, and whoever loads both would run the first for either.
-FunctionIdentity._unique_ids = iter(partial(secrets.randbits, 63), None)  # type: ignore[assignment]
+FunctionIdentity._unique_ids = iter(lambda: int.from_bytes(os.urandom(8), "big"), None)  # type: ignore[assignment]
 
 
 def is_quiet() -> bool:
@@ -133,9 +131,7 @@ class CodeFolder:
 
 
 def _remove_unused(parent: Path) -> None:
-    for folder in parent.glob(f"{_PREFIX}*"):
-        if not re.fullmatch(_PREFIX + "[0-9a-f]{32}", folder.name):  # not of ours, whatever it is
-            continue
+    for folder in parent.glob(_PREFIX + "[0-9a-f]" * 32):  # others may begin with our name too
         with suppress(OSError):  # somebody else removes it
             if folder.is_dir() and not folder.is_symlink() and time.time() - folder.stat().st_mtime > _UNUSED:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +139,7 @@ def _remove_unused(parent: Path) -> None:
 
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file under a name of its own, then rename it: whoever looks sees all of it or none."""
-    temporary = path.with_name(f".unfinished-{secrets.token_hex(16)}")
+    temporary = path.with_name(f".unfinished-{os.urandom(16).hex()}")
     try:
         with open(temporary, "xb") as file:  # others may read it, as the user's mask says
             file.write(content)
