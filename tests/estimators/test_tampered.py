@@ -82,7 +82,8 @@ def read_and_use(path):
         return
     run = read_run(path)
     assert evaluation._settings(run)
-    list(evaluation._efforts(run)), evaluation._iteration_rows(run)
+    assert run.summary()
+    list(evaluation._remarks(run)), evaluation._choices(run)
     use(saved.load_model(path).model)
 
 

@@ -96,7 +96,7 @@ class TestTheSameInEach:
         np.testing.assert_array_equal(
             ThresherClassifier(**FIXED).fit(table, y > 0).predict_proba(table), classes.predict_proba(frame)
         )
-        model = ThresherRegressor(random_state=0, parts="mixed", width=float("inf")).fit(frame, y)
+        model = ThresherRegressor(random_state=0, parts="columns", width=float("inf")).fit(frame, y)
         np.testing.assert_array_equal(model.effects(table).values, model.effects(frame).values)
         np.testing.assert_array_equal(model.explain(table).values, model.explain(frame).values)
         assert evaluate(model, table, y).test.value == evaluate(model, frame, y).test.value
