@@ -84,7 +84,6 @@ def problem(n=12, d=6, seed=0):
     ("sequence", "given"),
     [
         ("random", {"penalty": 0.05}),
-        ("hadamard", {"penalty": 0.05}),
         ("hadamard", {"index": "dense", "first_step": "gram"}),
         ("random", {"index": "dense", "first_step": "gram"}),
     ],
