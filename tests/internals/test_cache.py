@@ -244,7 +244,7 @@ from thresher.datasets import random_problem
 problem = random_problem(inputs=100, dimension=20)
 WAYS = [
     {"index": "certified"}, {"index": "dense"}, {"index": "tournament"}, {"start": "hadamard", "twins": True},
-    {"dtype": "float64"}, {"method": "paper"}, {"start": "poisson", "twins": True, "shift": 1.5}, {"solver": "pivots"},
+    {"dtype": "float64"}, {"method": "paper"}, {"start": "poisson", "twins": True, "shift": 2.5}, {"solver": "pivots"},
 ]
 def train_by(way):
     predicted = train(problem, width=2000, max_iterations=3, threads=1, **WAYS[way]).network.predict(problem.inputs)
