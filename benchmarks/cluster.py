@@ -114,7 +114,7 @@ def latency(problem: Problem) -> float:
         def timed(executor: Any, call: Any, begin: Any = begin, spent: list[float] = spent) -> Any:
             yield from begin(executor, call)
             began = time.perf_counter()
-            quick = ray_cluster.Call.of(Slice.call, (0, Shard.squared_distance), adds=False)
+            quick = ray_cluster.Call.of(Slice.call, (0, Shard.drifts), adds=False)
             if not spent:
                 for _ in range(200):
                     list(begin(executor, quick))

@@ -209,13 +209,13 @@ BOXES = {  # name: (x, y, words, room, colour)
 ARROWS = [  # from, to, words, side of the words
     ("train", "solver", "right-hand side  (n,)\nsolution  (n,)", "left"),
     ("train", "gram", "linearise", "right"),
-    ("train", "objective", "outputs (n,)  ↓  ↑  Step(v, keep)", "right"),
+    ("train", "objective", "outputs (n,)  ↓  ↑  step v (n,)", "right"),
     ("solver", "gram", "dense, times,\ndiagonal, sketch", "over"),
     ("solver", "sketch", "", "left"),
     ("sketch", "gram", "", "left"),
     ("gram", "engine", "", "right"),
     ("engine", "executor", "", "over"),
-    ("engine", "shard", "Step  ↓     ↑  change (n,), Effort", "right"),
+    ("engine", "shard", "step  ↓     ↑  change (n,), Effort", "right"),
 ]
 
 

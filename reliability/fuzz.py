@@ -191,7 +191,7 @@ def write_good(target: str, folder: Path) -> None:
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
         exact = {"width": 64, "shift": 0.3, "ridge": 0, "n_jobs": 1, "train_options": {"audit": True}}
         exactly = [ThresherRegressor(**exact).fit(X, y), ThresherClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
-        ways: list[dict[str, Any]] = [{"penalty": 0.1}, {"start": "hadamard"}]
+        ways: list[dict[str, Any]] = [{"index": "dense"}, {"start": "hadamard"}]
         for form in ("full", "recipe"):
             trained = [train(to_sphere(X), y, width=20, threads=1, **more) for more in ways]
             for place, model in enumerate([*exactly, exactly[0].results_[0], *trained]):

@@ -57,7 +57,7 @@ def digest(result: Result) -> str:
     """Return a hash of all that a training decides: weights, steps, records but for their seconds, status, message."""
     weights = result.network.weights
     summary = hashlib.sha256()
-    for part in (*weights.support, weights.coefficients, *(step.v for step in result.steps)):
+    for part in (*weights.support, weights.coefficients, *result.steps):
         summary.update(np.ascontiguousarray(part).tobytes())
     for record in result.history:
         summary.update(repr([value for name, value in vars(record).items() if name != "seconds"]).encode())

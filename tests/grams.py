@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from thresher.engines import start_engine
-from thresher.interfaces import Step
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem, to_sphere
 from thresher.shards import SHARDS, Recipe
@@ -35,4 +34,4 @@ def make_shard(index, settings, inputs, neurons, *, dtype):
 
 def minus(step):
     """The step that takes Jᵀ step away, or none."""
-    return None if step is None else Step(-np.asarray(step))
+    return None if step is None else -np.asarray(step)

@@ -257,21 +257,6 @@ def _state(W, signs, X, shift, r, activation, *, step):
     }
 
 
-def ridge_steps(W0, signs, X, y, *, shift, penalty, fractions, activation="relu"):
-    """Gauss-Newton with penalty ½ mu ||W - W0||²: the weights after each step, and the alphas that led there.
-
-    ``fractions`` say how far towards W0 + Jᵀ alpha each step goes.
-    """
-    W, found = np.array(W0, dtype=np.float64), []
-    for fraction in fractions:
-        J = jacobian(W, signs, X, shift, activation)
-        rhs = y - outputs(W, signs, X, shift, activation) + J @ (W - W0).ravel()
-        alpha = np.linalg.solve(J @ J.T + np.diag(penalty), rhs)
-        W = W + fraction * (W0 + (J.T @ alpha).reshape(W.shape) - W)
-        found.append((W, alpha))
-    return found
-
-
 def narrow(loss, f, y):
     """Slopes, and curvatures of parabolas that touch a loss, so narrow that steps gain half of what they promise."""
     slope, curvature = loss.slope(f, y), loss.curvature(f, y)
@@ -286,23 +271,16 @@ def narrow(loss, f, y):
     return slope, curvature
 
 
-def loss_steps(W0, signs, X, y, loss, *, shift, fractions, penalty=None):
-    """Generalised Gauss-Newton on a loss: the weights after each step, and the solutions that led there.
+def loss_steps(W0, signs, X, y, loss, *, shift, fractions):
+    """Generalised Gauss-Newton on a loss: the weights after each step.
 
-    Without a penalty a step solves Jᵀ H J D = -Jᵀ l' for the shortest D; with one, (Jᵀ H J + diag of 1) D for all
-    weights at once, rows weighted by 1 / penalty. ``fractions`` say how far each step goes.
+    A step solves Jᵀ H J D = -Jᵀ l' for the shortest D. ``fractions`` say how far each step goes.
     """
     W, found = np.array(W0, dtype=np.float64), []
     for fraction in fractions:
         J, f = jacobian(W, signs, X, shift), outputs(W, signs, X, shift)
         slope, h = narrow(loss, f, y)
-        moved = (W - W0).ravel()
-        if penalty is None:
-            step = -np.linalg.lstsq(np.sqrt(h)[:, None] * J, slope / np.sqrt(h), rcond=1e-13)[0]
-        else:
-            weighted = J.T * (h / penalty)
-            right = weighted @ (J @ moved - slope / h)
-            step = np.linalg.solve(weighted @ J + np.eye(J.shape[1]), right) - moved
+        step = -np.linalg.lstsq(np.sqrt(h)[:, None] * J, slope / np.sqrt(h), rcond=1e-13)[0]
         W = W + fraction * step.reshape(W.shape)
         found.append(W)
     return found
@@ -329,10 +307,10 @@ def softmax_curvatures(F, Y):
     return found
 
 
-def softmax_step(W0, Ws, signs, X, Y, *, shift, penalty=None):
+def softmax_step(Ws, signs, X, Y, *, shift):
     """One generalised Gauss-Newton step of k networks with the softmax loss, for all weights at once: the new weights.
 
-    Without a penalty it is the shortest that solves H J D = Y - shares; with one, rows are weighted by 1 / penalty.
+    It is the shortest that solves H J D = Y - shares.
     """
     n, k = Y.shape
     F = np.column_stack([outputs(W, signs, X, shift) for W in Ws])
@@ -342,15 +320,7 @@ def softmax_step(W0, Ws, signs, X, Y, *, shift, penalty=None):
     J = np.zeros((n, k, k * size))  # of output c on row i by all weights of all networks
     for c in range(k):
         J[:, c, c * size : (c + 1) * size] = Js[c]
-    moved = np.concatenate([(W - W0).ravel() for W in Ws])
-    if penalty is None:
-        step = -np.linalg.pinv(np.vstack([H[i] @ J[i] for i in range(n)]), rcond=1e-9) @ slopes.ravel()
-    else:
-        left, right = np.eye(k * size), np.zeros(k * size)
-        for i in range(n):
-            left += J[i].T @ H[i] @ J[i] / penalty
-            right += J[i].T @ (H[i] @ (J[i] @ moved) - slopes[i]) / penalty
-        step = np.linalg.solve(left, right) - moved
+    step = -np.linalg.pinv(np.vstack([H[i] @ J[i] for i in range(n)]), rcond=1e-9) @ slopes.ravel()
     return [W + part.reshape(W.shape) for W, part in zip(Ws, np.split(step, k), strict=True)]
 
 

@@ -248,7 +248,7 @@ from thresher.datasets import random_problem
 problem = random_problem(inputs=30, dimension=8)
 result = train(problem, width=3000, solver="sketched")
 weights = result.network.weights
-steps = [step.v for step in result.steps]
+steps = [step for step in result.steps]
 parts = (*weights.support, weights.coefficients, *steps, result.network.predict(problem.inputs))
 print(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
 """

@@ -19,7 +19,6 @@ from thresher.model.geometry import Geometry
 from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
 from thresher.model.problem import Problem
-from thresher.model.weights import Step
 from thresher.shards import Scan, Tournament
 from thresher.theory import Facts, Statement
 from thresher.training import CheckTheorems, History, Result, Status, train
@@ -263,7 +262,7 @@ def _search(report: Report, width: int, seed: int) -> None:
     found, true = trees.firing(settings.shift), scan.firing(settings.shift)
     queried, wrong = trees.spent, _disagree(found, true)
     answers = found.pattern.pairs + queried.looks - built.looks  # with those that were too close to call
-    moved = position.moved(true.pattern, Step(-problem.targets), scale=settings.scale)
+    moved = position.moved(true.pattern, -problem.targets, scale=settings.scale)
     for index in (trees, scan):
         index.update(moved, true.pattern.neurons)
     touches = trees.spent.touches - queried.touches

@@ -1,34 +1,30 @@
-"""What activations cost, and how well they predict; see ``docs/activations.md``.
+"""What activations cost; see ``docs/activations.md``.
 
-    python -m benchmarks.activations [--data-dir DIR] [--inputs 16] [--dimension 32] [--least 14] [--most 20]
-        [--width 2048] [--tiny] [--output FILE.json] [--page FILE.md]
+    python -m benchmarks.activations [--inputs 16] [--dimension 32] [--least 14] [--most 20]
+        [--tiny] [--output FILE.json] [--page FILE.md]
 
-Looks are counted, not timed. ``--data-dir`` is a folder with tables as ``.npz``: X, y, and the row numbers train and
-test. Without it accuracy is that on the digits alone.
+Looks are counted, not timed.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from benchmarks import page, results
-from benchmarks.activations import accuracy, looks
+from benchmarks.activations import looks
 from benchmarks.environment import environment
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--inputs", type=int, default=16)
     parser.add_argument("--dimension", type=int, default=32)
     parser.add_argument("--least", type=int, default=14, help="smallest width, as a power of two")
     parser.add_argument("--most", type=int, default=20, help="largest width, as a power of two")
-    parser.add_argument("--width", type=int, default=2048, help="of the networks that predict")
     parser.add_argument("--tiny", action="store_true", help="small widths: to see that it runs")
     page.add_options(parser, output="results/activations.json")
     options = parser.parse_args(arguments)
-    least, most, width = (8, 10, 128) if options.tiny else (options.least, options.most, options.width)
+    least, most = (8, 10) if options.tiny else (options.least, options.most)
     counted = [
         looks.measure(name, 2**power, inputs=options.inputs, dimension=options.dimension)
         for name in looks.NAMES
@@ -46,18 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
         [f"{words}{looks.ITERATIONS}, the start left out.\n", page.machine(found), counts.markdown()],
         page=page.page_of(options),
     )
-    found["accuracy"] = scored = accuracy.run(options.data_dir, width=width)
-    table = accuracy.sheet(scored)
-    print(table.markdown(), flush=True)
     results.write(options.output, found)
-    words = (
-        f"Accuracy, or R², on the published test rows of networks of {width:,} neurons, as twins with a penalty; in "
-    )
-    page.write(
-        "activations accuracy",
-        [f"{words}brackets that of the limit.\n", page.machine(found), table.markdown()],
-        page=page.page_of(options),
-    )
 
 
 if __name__ == "__main__":

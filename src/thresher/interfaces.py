@@ -6,12 +6,12 @@ Shards find which pairs of a neuron and an input *fire*, the Gram operator *line
     gram   = engine.linearise()                          # G = J Jᵀ here, as an operator
     factor = solver.prepare(gram, added=objective.added(gram, outputs))
     value  = factor.solve(objective.right_hand_side(outputs, engine)).value     # (n,)
-    moved  = engine.move(objective.step(value, fraction))                       # D <- keep D + Jᵀ v
+    moved  = engine.move(-fraction * value)              # D <- D - fraction Jᵀ value
 
 An engine is a sum over shards; a shard is a slice of neurons which knows its firing pairs. Everything the loop needs
 (corrections of the outputs, co-firing counts, products with the Gram matrix, sketches) is a sum over neurons, made in a
 fixed order of shards. For pairs that do not flip a step is exactly linear, so the outputs after it are
-``f + (keep - 1) J D + G v`` plus corrections from the pairs that flipped.
+``f + G v`` plus corrections from the pairs that flipped.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from thresher.model.firing import Firing, Pattern
 from thresher.model.position import Position
-from thresher.model.weights import DenseWeights, Step, Weights
+from thresher.model.weights import DenseWeights, Weights
 
 __all__ = [
     "EVER_FACTOR", "Audit", "Effort", "Engine", "Executor", "Factor", "Gram", "Index", "JacobianSlice", "Moved",
     "Progress", "Shard", "ShardAudited", "ShardMoved", "ShardStarted", "Sketch", "Solution", "SolveStatus",
-    "Solver", "Started", "Step",
+    "Solver", "Started",
 ]  # fmt: skip
 
 Progress = Callable[[int, int], None]  # is told how far a long pass has come: how many are done, and of how many
@@ -250,18 +250,18 @@ class Shard(Protocol):
     """A slice of neurons; the unit of threads, of GPUs and of a cluster. It is made from a recipe and a range.
 
     ``move`` never forgets where it came from: the point of the last ``linearise`` stays until the next one, so a step
-    can be tried again shorter, and an interrupt leaves a consistent network. Steps start there, and everything but
-    ``squared_distance`` is about that point.
+    can be tried again shorter, and an interrupt leaves a consistent network. Steps start there, and everything is about
+    that point.
     """
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
         """Make the start weights, find which pairs fire, and take the first step, if any, in the same pass.
 
         ``expected`` is the drift that is to come, per square root of the number of inputs that a neuron fires on.
         """
 
-    def move(self, step: Step) -> ShardMoved:
-        """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip."""
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
+        """Put the neurons at D <- D + Jᵀ step, for a step (n,), and find which pairs flip."""
 
     def linearise(self, counts: NDArray[np.int32] | None) -> None:
         """Make the current weights those that steps start from; bring ``counts`` (n, n) up to date, lower triangle."""
@@ -280,12 +280,6 @@ class Shard(Protocol):
 
     def sketch(self, sketch: Sketch) -> NDArray[np.float64]:
         """Return this shard's share of a sketch, (n, s)."""
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m)."""
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led."""
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights of this shard's neurons."""
@@ -319,14 +313,8 @@ class Engine(Protocol):
     def gram(self) -> Gram:
         """Return the Gram operator at the last ``linearise`` or the start."""
 
-    def move(self, step: Step) -> Moved:
-        """Put the neurons at D <- keep D + Jᵀ v from the last ``linearise``; may be called again to retreat."""
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return J (W - W(0)) (n,) at the last ``linearise``."""
-
-    def squared_distance(self) -> float:
-        """Return ||W - W(0)||² where the last ``move`` led."""
+    def move(self, step: NDArray[np.float64]) -> Moved:
+        """Put the neurons at D <- D + Jᵀ step from the last ``linearise``, step (n,); callable again to retreat."""
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons."""

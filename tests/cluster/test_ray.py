@@ -75,7 +75,7 @@ def test_the_number_of_shards_changes_no_bit(cluster, workers, start):
 CASES = {
     "conjugate gradients": {"solver": "cg"},
     "paper": {"method": "paper"},
-    "dense with a penalty": {"index": "dense", "penalty": 0.1, "width": 200},
+    "dense": {"index": "dense", "width": 200},
     "poisson": {"twins": True, "start": "poisson", "width": 4000, "shift": 1.5},
     "no matrix": {"solver": "pivots"},
     "hadamard": {"start": "hadamard", "twins": True},

@@ -13,7 +13,7 @@ from thresher import InvalidInput, MemoryRefused, NotAvailable, Ray, to_sphere
 from thresher.engines.cluster import Node, deal, require_nodes, share_of_cpu
 from thresher.engines.footprint import Shares
 from thresher.engines.worker import Call, Worker, here, pack
-from thresher.interfaces import Shard, Step
+from thresher.interfaces import Shard
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS, Recipe, Slice
 
@@ -33,7 +33,7 @@ def answer(one, call, before=()):
 
 
 def step(seed):
-    return Step(np.random.default_rng(seed).normal(size=len(INPUTS)))
+    return np.random.default_rng(seed).normal(size=len(INPUTS))
 
 
 CALLS = {
@@ -41,11 +41,10 @@ CALLS = {
     "linearise": lambda k, seed: Call.of(Slice.call, (k, Shard.linearise, None), adds=False),
     "counting": lambda k, seed: Call.of(Slice.call, (k, Shard.linearise), adds=True),
     "add_counts": lambda k, seed: Call.of(Slice.call, (k, Shard.add_counts), adds=True),
-    "gram_times": lambda k, seed: Call.of(Slice.call, (k, Shard.gram_times, step(seed).v), adds=False),
-    "squared_distance": lambda k, seed: Call.of(Slice.call, (k, Shard.squared_distance), adds=False),
+    "gram_times": lambda k, seed: Call.of(Slice.call, (k, Shard.gram_times, step(seed)), adds=False),
+    "firing_counts": lambda k, seed: Call.of(Slice.call, (k, Shard.firing_counts), adds=False),
     "weights": lambda k, seed: Call.of(Slice.call, (k, Shard.weights), adds=False),
     "audit": lambda k, seed: Call.of(Slice.call, (k, Shard.audit), adds=False),
-    "displacement": lambda k, seed: Call.of(Slice.call, (k, Shard.jacobian_times_displacement), adds=False),
 }
 START = Call.of(Slice.start, ([step(0), None], [0.3, 0.4]), adds=False)
 QUESTIONS = [name for name in CALLS if name not in ("move", "linearise", "counting")]

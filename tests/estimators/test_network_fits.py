@@ -51,7 +51,7 @@ class TestTheirOwnKernel:
     def test_the_ridge_is_the_best_for_it(self, narrow):
         model, y, gram = narrow
         standard = (y - y.mean()) / y.std()
-        targets = model.results_[0].steps[0].v @ (gram + np.diag(model.penalty_)) * model.gains_[0]
+        targets = model.results_[0].steps[0] @ (gram + np.diag(model.penalty_)) * model.gains_[0]
         np.testing.assert_allclose(np.sort(targets), np.sort(standard), atol=1e-6)
         errors, ones = {}, np.ones(60)
         for power in (-1, 0, 1):

@@ -1,4 +1,4 @@
-"""Dense shards on a GPU: the contract of every shard, trainings with a penalty, and where they are the default."""
+"""Dense shards on a GPU: the contract of every shard, whole trainings, and where they are the default."""
 
 import naive
 import numpy as np
@@ -13,7 +13,6 @@ from test_contract import SHIFT, Story, steps_of
 from thresher import BrokenCertificate, MemoryRefused, Problem, train
 from thresher.gpu import dense_shard
 from thresher.gpu.dense_shard import DenseDeviceShard
-from thresher.interfaces import Step
 from thresher.shards import SHARDS
 from thresher.training import options
 from thresher.training.train import complete
@@ -33,16 +32,15 @@ def kind(monkeypatch):
 )  # fmt: skip
 def test_the_contract_of_every_shard(kind, seed, twins, first, matrix, n, d):
     rng = np.random.default_rng(seed)
-    first = None if first is None else Step(rng.normal(size=n) * first)
+    first = None if first is None else rng.normal(size=n) * first
     story = Story(kind, n=n, d=d, seed=seed, twins=twins, dtype="float32", first=first)
     np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
     assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))
     if first is not None:
         np.testing.assert_allclose(story.started.after.outputs, story.outputs(story.there), **story.near)
-        story.check_distance()
     story.linearise(matrix=matrix == "from the start")
     for late in (False, True):
-        steps = steps_of(kind, rng, n)
+        steps = steps_of(rng, n)
         for place in rng.permutation(len(steps)):  # each from the same point, as if none had been tried before
             story.move(steps[place])
         story.check(story.engine.gram(), matrix=matrix == "from the start")
@@ -51,7 +49,7 @@ def test_the_contract_of_every_shard(kind, seed, twins, first, matrix, n, d):
 
 
 def test_a_pair_that_is_off_is_noticed(kind):
-    story = Story(kind, dtype="float32", first=Step(np.linspace(-1, 1, 9)))
+    story = Story(kind, dtype="float32", first=np.linspace(-1, 1, 9))
     story.linearise(matrix=False)
     fires = story.engine._executor._slices[0]._shards[0]._fires
     fires[3, 2] = ~fires[3, 2]
@@ -63,12 +61,12 @@ def test_a_shard_that_never_counted_knows_how_counts_change(kind):
     """One that was made again, from the start and its moves, is asked for changes of counts it was not asked for."""
     shards, n = [], 9
     for counted in (True, False):
-        story = Story(kind, dtype="float32", first=Step(np.linspace(-1, 1, n)))
+        story = Story(kind, dtype="float32", first=np.linspace(-1, 1, n))
         story.linearise(matrix=False)
         shards.append(story.engine._executor._slices[0]._shards[0])
         if counted:
             shards[-1].add_counts(np.zeros((n, n), np.int32))
-        shards[-1].move(Step(np.linspace(2, -1, n)))
+        shards[-1].move(np.linspace(2, -1, n))
     changes = [np.zeros((n, n), np.int32) for _ in shards]
     for shard, change in zip(shards, changes, strict=True):
         shard.linearise(change)
@@ -83,7 +81,6 @@ def problem(n=12, d=6, seed=0):
 @pytest.mark.parametrize(
     ("sequence", "given"),
     [
-        ("random", {"penalty": 0.05}),
         ("hadamard", {"index": "dense", "first_step": "gram"}),
         ("random", {"index": "dense", "first_step": "gram"}),
     ],
@@ -110,4 +107,4 @@ def test_they_are_the_default_where_many_inputs_move_neurons_far(monkeypatch):
 def test_memory_is_refused_in_advance(monkeypatch):
     monkeypatch.setattr(dense_shard, "device_bytes", lambda device: 1000)
     with pytest.raises(MemoryRefused, match="128 neurons on 12 inputs on the GPU"):
-        train(problem(), width=128, penalty=0.1, device="cuda")
+        train(problem(), width=128, index="dense", device="cuda")

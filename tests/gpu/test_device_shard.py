@@ -16,7 +16,6 @@ import thresher
 from thresher import BrokenCertificate, InvalidInput, MemoryRefused, Problem, train
 from thresher.gpu import scan, shard
 from thresher.gpu.rows import Rows
-from thresher.interfaces import Step
 
 CASES = [
     # seed, twins, first step, matrix, n, d
@@ -36,18 +35,18 @@ def problem(n=12, d=6, seed=0):
 @pytest.mark.parametrize(("seed", "twins", "first", "matrix", "n", "d"), CASES)
 def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d, rows):
     rng = np.random.default_rng(seed)
-    first = None if first is None else Step(rng.normal(size=n) * first)
+    first = None if first is None else rng.normal(size=n) * first
     story = Story(gpu_kind, n=n, d=d, seed=seed, twins=twins, dtype="float32", first=first, rows=rows)
     np.testing.assert_allclose(story.started.before.outputs, story.outputs(story.W0), **story.near)
     assert story.started.before.effort.firing == np.count_nonzero(naive.firing(story.W0, story.X, SHIFT))
     if first is not None:
         np.testing.assert_allclose(story.started.after.outputs, story.outputs(story.there), **story.near)
         if seed % 2:  # the first step is taken back
-            story.move(Step(np.zeros(n)))
+            story.move(np.zeros(n))
     story.linearise(matrix=matrix == "from the start")
     for size in (0.3, 3.0):
         for _ in range(2):  # each from the same point, as if none had been tried before
-            story.move(Step(rng.normal(size=n) * size))
+            story.move(rng.normal(size=n) * size)
         story.check(story.engine.gram(), matrix=matrix == "from the start")  # nothing has changed yet
         story.linearise(matrix=matrix != "never")
     story.linearise(matrix=matrix != "never")  # without a move: all stays
@@ -129,7 +128,7 @@ def test_counts_that_are_off_are_noticed(gpu_kind):
 
 
 def test_a_coefficient_that_is_off_is_noticed(gpu_kind):
-    story = Story(gpu_kind, dtype="float32", first=Step(np.linspace(-1, 1, 9)))
+    story = Story(gpu_kind, dtype="float32", first=np.linspace(-1, 1, 9))
     story.linearise(matrix=True)
     lists = story.engine._executor._slices[0]._shards[0]._lists
     lists.coefficients[lists.begin[3]] += 0.5
@@ -160,7 +159,6 @@ def test_several_outputs_are_trained_together():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
         ({"index": "scan"}, "searches with index='certified'"),
         ({"dtype": "float64"}, "works in float32"),
         ({"method": "paper"}, "searches with index='certified'"),

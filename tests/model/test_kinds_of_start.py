@@ -14,7 +14,6 @@ from properties import examples
 from thresher import InvalidInput
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
-from thresher.interfaces import Step
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.start import Start
 from thresher.model.weights import DenseWeights, Weights
@@ -115,7 +114,7 @@ def test_engines_that_ask_the_start_train_with_any(sequence, index):
     made = NetworkSettings.checked(width=2000, dimension=4, shift=0.5, seed=1, twins=True, sequence=sequence)
     engine, _ = start_engine(problem, made, index=index, dtype="float64", threads=1)
     np.testing.assert_allclose(engine.linearise().dense(), start_gram(problem.inputs, made), rtol=1e-12)
-    engine.move(Step(np.linalg.solve(engine.gram().dense(), problem.targets)))
+    engine.move(np.linalg.solve(engine.gram().dense(), problem.targets))
     engine.linearise()
     engine.audit()
 

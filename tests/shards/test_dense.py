@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import to_sphere
-from thresher.interfaces import Step
 from thresher.loops.pairs.counting import count_shared
 from thresher.model.network import NetworkSettings
 from thresher.shards import Dense, Recipe, dense, start_gram
@@ -144,7 +143,7 @@ class TestDecisions:
     )
     def test_of_steps(self, seed, twins, above, size, dtype):
         X, settings, *_ = self.case(seed, twins, above)
-        step = Step(size * np.random.default_rng(seed).normal(size=len(X)))
+        step = size * np.random.default_rng(seed).normal(size=len(X))
         first, _ = started(X, settings, step, dtype=dtype)
         moved, _ = started(X, settings, dtype=dtype)
         moved.move(step)
@@ -163,14 +162,13 @@ class TestTheFirstStep:
         X, y = inputs_of(40, 6), np.random.default_rng(5).normal(size=40)
         neurons = range(200, 5200)
         settings = settings_of(X, width=60_000, twins=twins)
-        step = Step(size * y)
+        step = size * y
         near, found = started(X, settings, step, dtype=dtype, neurons=neurons)
         passed, before = started(X, settings, dtype=dtype, neurons=neurons)
         expected = passed.move(step)
         np.testing.assert_array_equal(found.before, before.before)
         assert found.effort_after.flips == expected.effort.flips > 5
         assert found.effort_after.firing == expected.effort.firing
-        assert near.squared_distance() == pytest.approx(passed.squared_distance(), rel=1e-6)
         assert expected.effort.looks == 5000 * 40
         assert found.effort_after.looks < 10_000 if size < 1 else found.effort_after.looks == 5000 * 40
         W0, signs = start_of(settings, neurons=neurons)
@@ -183,7 +181,7 @@ class TestTheFirstStep:
         np.testing.assert_allclose(found.after, outputs, atol=1e-5 if twins and size < 1 else rough)
         np.testing.assert_allclose(before.before + expected.change, outputs, atol=rough)
         fires = naive.firing(W0, X, settings.shift)
-        np.testing.assert_allclose(W, W0 + settings.scale * signs[:, None] * (fires * step.v) @ X, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(W, W0 + settings.scale * signs[:, None] * (fires * step) @ X, rtol=1e-5, atol=1e-6)
 
     def test_a_long_one_is_noticed_before_many_neurons_have_moved(self, monkeypatch):
         X, blocks = inputs_of(40, 6), []
@@ -192,7 +190,7 @@ class TestTheFirstStep:
         monkeypatch.setattr(dense, "collect_within", lambda *given: blocks.append(len(given[0])) or collect(*given))
         settings = settings_of(X, width=3000)
         shard = shard_of(X, settings)
-        first = dense._FirstStep(shard, Step(100 * np.random.default_rng(0).normal(size=40)))
+        first = dense._FirstStep(shard, 100 * np.random.default_rng(0).normal(size=40))
         weights = shard._start_rows(slice(0, 64))[::2]
         margins = shard._margins.of_vectors(weights)
         blocks.clear()
@@ -206,7 +204,7 @@ class TestTheFirstStep:
         rng = np.random.default_rng(0)
         X = inputs_of(30, 3) * (1 + 9e-6)
         settings = settings_of(X, width=20_000, shift=0.2, twins=False)
-        step = Step(rng.normal(size=30) * 0.1)
+        step = rng.normal(size=30) * 0.1
         near, found = started(X, settings, step)
         passed, _ = started(X, settings)
         assert found.effort_after.flips == passed.move(step).effort.flips > 0
@@ -217,12 +215,10 @@ class TestTheFirstStep:
     def test_one_beyond_all_numbers_is_not_short(self, number, dtype):
         X = inputs_of(20, 4)
         settings = settings_of(X, width=500)
-        shard, found = started(X, settings, Step(np.full(20, number)), dtype=dtype)
+        shard, found = started(X, settings, np.full(20, number), dtype=dtype)
         assert found.effort_after.looks == 500 * 20
         here = found.before
-        beyond = not np.isfinite(number) or dtype == "float32" or number == 1e300
-        assert np.isfinite(shard.squared_distance()) == (not beyond)
-        back = shard.move(Step(np.zeros(20)))
+        back = shard.move(np.zeros(20))
         assert back.effort.flips == 0
         np.testing.assert_allclose(here + back.change, here, atol=1e-5)
 
@@ -235,8 +231,8 @@ class TestTheFirstStep:
             settings = settings_of(X, width=2000, shift=shift, twins=twins)
             W0, signs = start_of(settings)
             fires = naive.firing(W0, X, settings.shift)
-            step = Step(np.random.default_rng(1).normal(size=50) * 0.03)
-            moved = settings.scale * signs[:, None] * (fires * step.v) @ X
+            step = np.random.default_rng(1).normal(size=50) * 0.03
+            moved = settings.scale * signs[:, None] * (fires * step) @ X
             after = naive.preactivations(W0 + moved, X) - shift
             shard, found = started(X, settings, step, dtype=dtype)
             assert found.effort_after.looks < 2000 * 50 / 10
@@ -250,17 +246,17 @@ class TestTheFirstStep:
 def test_a_step_after_a_short_one_counts_from_where_that_led(twins):
     X, y = inputs_of(40, 6), np.random.default_rng(5).normal(size=40)
     settings = settings_of(X, width=20_000, twins=twins)
-    shard, found = started(X, settings, Step(0.02 * y))
+    shard, found = started(X, settings, 0.02 * y)
     assert found.effort_after.flips > 5
     shard.linearise(None)
     W0, signs = start_of(settings)
     before, here = shard.weights().vectors(range(20_000)), found.after
-    moved = shard.move(Step(0.01 * y[::-1], 0.5))
+    moved = shard.move(0.01 * y[::-1])
     shard.linearise(None)
     after = shard.weights().vectors(range(20_000))
     fired, fires = (naive.firing(W, X, settings.shift) for W in (before, after))
     pushed = signs[:, None] * (fired * 0.01 * y[::-1]) @ X * settings.scale
-    np.testing.assert_allclose(after - W0, (before - W0) / 2 + pushed, atol=1e-9)
+    np.testing.assert_allclose(after - W0, before - W0 + pushed, atol=1e-9)
     assert moved.effort.flips == np.count_nonzero(fired != fires)
     assert moved.effort.firing == np.count_nonzero(fires)
     expected = naive.outputs(after, signs, X, settings.shift)

@@ -16,7 +16,7 @@ from thresher.interfaces import Effort
 from thresher.loops import trees
 from thresher.model.firing import pattern_of_pairs
 from thresher.model.geometry import Geometry
-from thresher.model.position import Position, Step
+from thresher.model.position import Position
 from thresher.model.start import Start
 from thresher.shards import Scan, Tournament
 
@@ -69,7 +69,7 @@ class Model:
         """Move the neurons along the inputs they are said to fire on, (neurons, n); return which moved."""
         places, inputs = np.nonzero(fires)
         pattern = pattern_of_pairs(places + self.neurons.start, inputs.astype(np.int32))
-        self.position = self.position.moved(pattern, Step(-np.asarray(step)), scale=scale)
+        self.position = self.position.moved(pattern, -np.asarray(step), scale=scale)
         signs = self.start.signs(np.arange(self.neurons.start, self.neurons.stop))
         self.coefficients = self.coefficients + np.where(fires, (-scale * signs)[:, None] * step, 0.0)
         self._renew()

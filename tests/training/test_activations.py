@@ -165,21 +165,6 @@ class TestTraining:
         assert loaded.network.settings == result.network.settings
         np.testing.assert_array_equal(loaded.network.predict(problem.inputs), result.network.predict(problem.inputs))
 
-    @every_activation
-    @pytest.mark.parametrize("index", ["dense", "scan"])
-    def test_a_penalty(self, activation, index):
-        problem = random_problem(inputs=8, dimension=5)
-        result = train(
-            problem, width=500, penalty=0.2, index=index, dtype="float64", audit=True, first_step="gram",
-            **options_of(activation, max_iterations=4),
-        )  # fmt: skip
-        start, fractions = result.network.settings.start, [one.step for one in result.history[1:] if one.step]
-        path = naive.ridge_steps(
-            start.block(0, 500).astype(float), start.signs(np.arange(500)), problem.inputs, problem.targets, shift=0.7,
-            penalty=np.full(8, 0.2), fractions=fractions, activation=definition(activation),
-        )  # fmt: skip
-        np.testing.assert_allclose(result.network.weights.vectors(range(500)), path[-1][0], atol=1e-7)
-
     @pytest.mark.parametrize("solver", ["sketched", "cg", "pivots", "cholesky"])
     @pytest.mark.parametrize("activation", ["hat", BOTH])
     def test_every_solver(self, solver, activation):
@@ -327,7 +312,6 @@ class TestRefusals:
             ({"activation": OWN, "shift": 1.0}, "where its knots are; got shift=1 as well"),
             ({"activation": "leaky"}, "activation must be 'relu', 'max', 'hat' or an Activation.*; got 'leaky'"),
             ({"activation": "hat", "twins": True, "start": "poisson"}, "activation='hat' has other pieces"),
-            ({"activation": "hat", "index": "certified", "penalty": 0.1}, "without a penalty"),
             ({"activation": ([0], [0, 1])}, "or an Activation"),
         ],
     )

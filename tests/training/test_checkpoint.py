@@ -50,7 +50,7 @@ def story(result):
         {name: value for name, value in vars(record).items() if name != "seconds"} | {"contraction": 0}
         for record in result.history
     ]
-    bits = [part.tobytes() for part in (*weights.support, weights.coefficients, *(step.v for step in result.steps))]
+    bits = [part.tobytes() for part in (*weights.support, weights.coefficients, *result.steps)]
     return repr(records), bits, result.status, result.message
 
 

@@ -39,11 +39,9 @@ def test_training_takes_what_is_estimated(n, d, width, outputs, threads):
     problems = [Problem(X, rng.normal(size=n)) for _ in range(outputs)]
     options = {"width": width, "shift": 0.3, "twins": True}
     settings = NetworkSettings.checked(dimension=d, **options)
-    train_together(problems[:1], penalty=0.1, max_iterations=1, **options | {"width": 100})  # all is compiled
+    train_together(problems[:1], index="dense", max_iterations=1, **options | {"width": 100})  # all is compiled
     peak = peak_of(
-        lambda: train_together(
-            problems, penalty=0.1, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options
-        )
+        lambda: train_together(problems, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options)
     )
     estimate = (
         Footprint([one.targets for one in problems], settings, "dense", SHARDS["dense"], threads=threads).here()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thresher.engines.gram import ShardGram
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, Shard, ShardStarted, Started, Step
+from thresher.interfaces import Audit, Effort, Executor, Moved, Progress, Shard, ShardStarted, Started
 from thresher.model.weights import DenseWeights, Weights
 from thresher.shards import Recipe, Slice
 from thresher.shards.pairs import REMEDY
@@ -47,7 +47,6 @@ class ShardEngine:
         self._scale = recipe.settings.scale
         self._counts: NDArray[np.int32] | None = None
         self._gram: Callable[[], ShardGram | None] = lambda: None
-        self._pushed: NDArray[np.float64] | None = None
         self._firing: NDArray[np.int64] | None = None
 
     def begin(self, shares: NDArray[np.float64], *, stepped: bool) -> NDArray[np.float64]:
@@ -62,7 +61,7 @@ class ShardEngine:
             list(self._map(Shard.linearise, None))
         else:
             self._counts += self._executor.add_up(Slice.call, self._output, Shard.linearise)
-        self._outputs, self._pushed, self._firing = self._reached, None, None
+        self._outputs, self._firing = self._reached, None
         self._gram = lambda: None
         return self.gram()
 
@@ -77,36 +76,22 @@ class ShardEngine:
             self._gram = ref(gram)
         return gram
 
-    def move(self, step: Step) -> Moved:
-        """Put the neurons at D <- keep D + Jᵀ v and find the outputs there: linear but for the pairs that flip."""
+    def move(self, step: NDArray[np.float64]) -> Moved:
+        """Put the neurons at D <- D + Jᵀ step and find the outputs there: linear but for the pairs that flip."""
         change, effort, complete = np.zeros(len(self._outputs)), Effort(), False
         for part in self._map(Shard.move, step):
             change += part.change
             effort, complete = effort.plus(part.effort), part.complete
         self._reached = self._outputs + change * self._scale
         if not complete:
-            self._reached = self._outputs + self._linear_change(step) + change * self._scale
+            self._reached = self._outputs + self.gram().times(step) + change * self._scale
         return Moved(self._reached, effort)
-
-    def _linear_change(self, step: Step) -> NDArray[np.float64]:
-        linear = self.gram().times(step.v)
-        return linear if step.keep == 1 else linear + (step.keep - 1) * self.jacobian_times_displacement()
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return J (W - W(0)) (n,) at the last ``linearise``."""
-        if self._pushed is None:
-            self._pushed = self._total(Shard.jacobian_times_displacement) * self._scale
-        return self._pushed
 
     def firing_counts(self) -> NDArray[np.int64]:
         """Return how many neurons fire on each input (n,) at the last ``linearise``. Cost: O(pairs), once."""
         if self._firing is None:
             self._firing = self._total(Shard.firing_counts)
         return self._firing
-
-    def squared_distance(self) -> float:
-        """Return ||W - W(0)||² where the last ``move`` led."""
-        return sum(self._map(Shard.squared_distance))
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs), or O(md) if dense."""
@@ -185,7 +170,7 @@ def start_shards(
     *,
     ranges: Sequence[range],
     sizes: Sequence[NDArray[np.float64]],
-    first_steps: Sequence[Step | None],
+    first_steps: Sequence[NDArray[np.float64] | None],
 ) -> list[tuple[ShardEngine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
 

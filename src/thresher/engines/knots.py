@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thresher.engines.engine import ShardEngine, start_shards
 from thresher.engines.gram import ShardGram
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import Audit, Executor, Gram, Moved, Progress, Sketch, Started, Step
+from thresher.interfaces import Audit, Executor, Gram, Moved, Progress, Sketch, Started
 from thresher.model.activations import curve_of
 from thresher.model.activations.knots import Knots
 from thresher.model.firing import Pattern
@@ -103,19 +103,11 @@ class KnotEngine:
             self._gram = ref(gram)
         return gram
 
-    def move(self, step: Step) -> Moved:
-        """Put the neurons at D <- keep D + Jᵀ v from the last ``linearise``; may be called again to retreat."""
-        outputs, effort = self._engine.move(step._replace(v=self._knots.spread(step.v)))
+    def move(self, step: Matrix) -> Moved:
+        """Put the neurons at D <- D + Jᵀ step from the last ``linearise``; may be called again to retreat."""
+        outputs, effort = self._engine.move(self._knots.spread(step))
         self._reached = self._of(outputs)
         return Moved(self._reached, effort)
-
-    def jacobian_times_displacement(self) -> Matrix:
-        """Return J (W - W(0)) (n,) at the last ``linearise``."""
-        return self._knots.gather(self._engine.jacobian_times_displacement())
-
-    def squared_distance(self) -> float:
-        """Return ||W - W(0)||² where the last ``move`` led."""
-        return self._engine.squared_distance()
 
     def weights(self) -> Weights | DenseWeights:
         """Return the weights at the last ``linearise`` for all neurons. Cost: O(pairs), or O(md) if dense."""
@@ -163,14 +155,14 @@ def start_at_knots(
     *,
     ranges: Sequence[range],
     sizes: Sequence[Matrix],
-    first_steps: Sequence[Step | None],
+    first_steps: Sequence[Matrix | None],
 ) -> list[tuple[KnotEngine, Started]]:
     """Start one engine per output, as ``start_shards`` does, at knots; sizes and steps are of the inputs."""
     knots = recipe.knots
     assert knots is not None
     started = start_shards(
         recipe, executor, progress, ranges=ranges, sizes=[knots.spread(size) for size in sizes],
-        first_steps=[None if step is None else step._replace(v=knots.spread(step.v)) for step in first_steps],
+        first_steps=[None if step is None else knots.spread(step) for step in first_steps],
     )  # fmt: skip
     found = []
     for engine, (before, after, screen) in started:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from thresher.engines.engine import shard_ranges, start_shards
 from thresher.engines.knots import start_at_knots
 from thresher.engines.threads import Threads
-from thresher.interfaces import Engine, Executor, Progress, Started, Step
+from thresher.interfaces import Engine, Executor, Progress, Started
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.parallel import core_count
@@ -27,12 +27,11 @@ def start_engine(
     index: str,
     dtype: str = "float32",
     threads: int | None = None,
-    first_step: Step | None = None,
+    first_step: NDArray[np.float64] | None = None,
     products: bool = True,
 ) -> tuple[Engine, Started]:
     """Start the engine of one problem on threads of this process; ``products`` of the inputs are kept. Cost: O(mnd)."""
     recipe = Recipe(SHARDS[index], settings, problem.inputs, dtype, products=products).at_knots()
-    recipe.kind.refuse(settings, penalty=False)
     ranges = shard_ranges(settings.neurons, share=recipe.kind.SHARE, inputs=len(recipe.inputs))
     executor = Threads(recipe, ranges, threads=core_count() if threads is None else threads)
     return start_engines(
@@ -47,7 +46,7 @@ def start_engines(
     *,
     ranges: Sequence[range],
     targets: Sequence[NDArray[np.float64]],
-    first_steps: Sequence[Step | None],
+    first_steps: Sequence[NDArray[np.float64] | None],
     further: Sequence[float] | None = None,
 ) -> list[tuple[Engine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
@@ -63,6 +62,6 @@ def start_engines(
     usual = max(firing_probability(settings.limit), 1 / settings.width)  # of the diagonal of the Gram matrix
     times = [1.0 for _ in targets] if further is None else further
     steps = zip(targets, first_steps, times, strict=True)
-    sizes = [far * (y / usual if step is None else step.v) for y, step, far in steps]
+    sizes = [far * (y / usual if step is None else step) for y, step, far in steps]
     start = start_shards if recipe.knots is None else start_at_knots
     return [*start(recipe, executor, progress, ranges=ranges, sizes=sizes, first_steps=first_steps)]

@@ -22,8 +22,7 @@ from thresher.shards import Slice
 __all__ = ["Answer", "Call", "Packed", "Worker", "here", "pack"]
 
 # Methods of slices and shards that change nothing, by name. Any other is kept in the log.
-_QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "jacobian_times_displacement", "squared_distance",
-              "weights", "drifts", "audit")  # fmt: skip
+_QUESTIONS = ("add_counts", "firing_counts", "gram_times", "sketch", "weights", "drifts", "audit")
 
 
 def here() -> str:

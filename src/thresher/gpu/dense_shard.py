@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thresher.devices import device_bytes, find_device
 from thresher.gpu.gram import cofiring, start_rows
-from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
+from thresher.interfaces import Effort, ShardMoved, ShardStarted
 from thresher.memory import require
 from thresher.model.firing import Pattern, pattern_of_pairs
 from thresher.model.weights import DenseWeights
@@ -47,7 +47,7 @@ class DenseDeviceShard(PairShard):
         self._share = np.zeros(len(recipe.inputs))  # of the outputs at the last linearise
         self._counts: Any = None  # co-firing counts (n, n) once they were asked for
         self._gram: Any = None  # what they make of the products of inputs
-        self._linearised, self._distance = True, 0.0
+        self._linearised = True
 
     @staticmethod
     def memory(facts: Any) -> float:
@@ -73,7 +73,7 @@ class DenseDeviceShard(PairShard):
 
     @staticmethod
     def start_together(
-        shards: Sequence[DenseDeviceShard], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+        shards: Sequence[DenseDeviceShard], first_steps: Sequence[Matrix | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Find which pairs fire at the start, once for all outputs, and take first steps. Cost: O(nd) per neuron."""
         leader = shards[0]
@@ -87,15 +87,14 @@ class DenseDeviceShard(PairShard):
             found.append(ShardStarted(before, after, effort, Effort() if moved is None else moved.effort))
         return found
 
-    def move(self, step: Step) -> ShardMoved:
-        """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
-        push = self._settings.scale * torch.from_numpy(step.v).to(self._device)[:, None] * self._X
+    def move(self, step: Matrix) -> ShardMoved:
+        """Put the neurons at D <- D + Jᵀ step and find which pairs flip. Cost: O(nd) per neuron."""
+        push = self._settings.scale * torch.from_numpy(step).to(self._device)[:, None] * self._X
         self._linearised, self._tried = False, torch.empty_like(self._moved)
         for rows in self._blocks():
             pushed = self._signs[rows, None] * (self._fires[rows].double() @ push)
-            self._tried[rows] = pushed + step.keep * self._moved[rows] if step.keep else pushed
+            self._tried[rows] = pushed + self._moved[rows]
         self._found, self._reached = self._look(self._tried)
-        self._distance = float(sum(self._tried[rows].double().square().sum() for rows in self._blocks()))
         flips, firing = int((self._found ^ self._fires).sum()), int(self._found.sum())
         effort = Effort(looks=self._found.numel(), moved=len(self._neurons), flips=flips, firing=firing)
         return ShardMoved(self._reached - self._share, effort, complete=True)
@@ -163,17 +162,6 @@ class DenseDeviceShard(PairShard):
         for rows in (slice(first, first + size) for first in range(0, len(counts), size)):
             found[rows] = (counts[rows] * (self._X[rows] @ self._X.T)) @ columns
         return np.asarray(found.cpu())
-
-    def jacobian_times_displacement(self) -> Matrix:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(nd) per neuron."""
-        total = torch.zeros_like(self._X)
-        for rows in self._blocks():
-            total += self._fires[rows].double().T @ (self._signs[rows, None] * self._moved[rows])
-        return np.asarray((self._X * total).sum(dim=1).cpu())
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(1)."""
-        return self._distance
 
     def firing_counts(self) -> NDArray[np.int64]:
         """Return how many neurons fire on each input (n,). Cost: O(n) per neuron."""

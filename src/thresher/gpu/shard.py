@@ -24,11 +24,10 @@ from thresher.gpu.kernels import lists as kernels
 from thresher.gpu.rows import Rows
 from thresher.gpu.scan import DeviceScan
 from thresher.gpu.weights import DeviceWeights
-from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted, Step
+from thresher.interfaces import Effort, ShardAudited, ShardMoved, ShardStarted
 from thresher.loops.rounding import FINE, STRETCH, of_change, of_coefficients, of_look
 from thresher.memory import require
 from thresher.model.firing import Pattern
-from thresher.model.network import NetworkSettings
 from thresher.model.position import Position
 from thresher.model.weights import Weights
 from thresher.shards.pairs import REMEDY, PairShard
@@ -72,12 +71,6 @@ class DeviceShard(PairShard):
         self._extracted: Pattern | None = None
 
     @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse steps that shrink the displacement."""
-        if penalty:
-            raise InvalidInput("index='certified' trains without a penalty. Use index='dense', or leave it out.")
-
-    @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes of the computer's own memory the network takes when it leaves the device."""
         return float(facts.weights)
@@ -102,7 +95,7 @@ class DeviceShard(PairShard):
         watched = facts.awake * min(facts.inputs, fires + below)
         return float(_SMALL + 1.1 * (watched * _PER_ENTRY + facts.awake * _PER_NEURON) + 48 * facts.inputs**2)
 
-    def _start_alone(self, first_step: Step | None, expected: float) -> ShardStarted:
+    def _start_alone(self, first_step: NDArray[np.float64] | None, expected: float) -> ShardStarted:
         """Scan the start weights block by block, keep watchlists, and take the first step."""
         settings, n = self._settings, len(self._inputs)
         fires = n * firing_probability(settings.shift)
@@ -119,15 +112,13 @@ class DeviceShard(PairShard):
         if first_step is None:
             return ShardStarted(before, before, began, Effort())
         moved = self.move(first_step)
-        linear = self.gram_times(first_step.v) * settings.scale
+        linear = self.gram_times(first_step) * settings.scale
         return ShardStarted(before, before + linear + moved.change, began, moved.effort)
 
-    def move(self, step: Step) -> ShardMoved:
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Stand at W + Jᵀ v from the last ``linearise``: look at the neurons that are due."""
-        if step.keep != 1:
-            raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
         lists, scale = self._lists, self._settings.scale
-        now = self._anchor - torch.from_numpy(step.v).to(self._device)
+        now = self._anchor - torch.from_numpy(step).to(self._device)
         delta = scale * (now - self._sums)
         self._sums = now
         moved = torch.zeros(1, dtype=torch.int64, device=self._device)
@@ -215,12 +206,6 @@ class DeviceShard(PairShard):
     def weights(self) -> Weights:
         """Return the weights at the last ``linearise``; they leave the device when they are first asked for."""
         return DeviceWeights(self._lists, self._ahead(), self._settings, self._inputs)  # type: ignore[return-value]
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
-        support, coefficients = self._lists.extract(kernels.FIRED, torch.zeros_like(self._sums), moved=True)
-        tried = Position.at_start(self._settings.start, self._recipe.geometry).with_coefficients(support, coefficients)
-        return float((tried.weights.distances() ** 2).sum())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, and its band, (k,) each. Cost: O(k)."""

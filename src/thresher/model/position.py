@@ -18,7 +18,7 @@ from thresher.loops.rounding import of_look
 from thresher.model.firing import Pattern
 from thresher.model.geometry import Geometry
 from thresher.model.poisson import AnyStart
-from thresher.model.weights import Floating, Step, Weights
+from thresher.model.weights import Floating, Weights
 
 __all__ = ["Position"]
 
@@ -35,16 +35,15 @@ class Position(NamedTuple):
         """Return unmoved weights. Cost: O(1)."""
         return cls(geometry, Weights.at_start(start, geometry.inputs, dtype=geometry.dtype), 0.0)
 
-    def moved(self, pattern: Pattern, step: Step, *, scale: float) -> Position:
-        """Return the position after a step, D <- keep D + Jᵀ v, J being that of the firing pairs in the pattern.
+    def moved(self, pattern: Pattern, step: NDArray[np.float64], *, scale: float) -> Position:
+        """Return the position after a step (n,), D <- D + Jᵀ step, J being that of the firing pairs in the pattern.
 
         Cost: O(pairs): the coefficients change, no vector is formed.
         """
         weights = self.weights
         push = scale * weights.start.signs(pattern.neurons)
-        change = pattern.per_pair(push) * step.v[pattern.inputs]
-        kept = weights.coefficients if step.keep == 1 else step.keep * weights.coefficients
-        *support, coefficients = merge_coefficients(*weights.support, kept, *pattern, change)
+        change = pattern.per_pair(push) * step[pattern.inputs]
+        *support, coefficients = merge_coefficients(*weights.support, weights.coefficients, *pattern, change)
         return self.with_coefficients(Pattern(*support), coefficients)
 
     def with_coefficients(self, support: Pattern, coefficients: NDArray[np.float64]) -> Position:

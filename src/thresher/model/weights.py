@@ -16,17 +16,10 @@ from thresher.loops.pairs.by_neuron import materialise
 from thresher.model.firing import Pattern
 from thresher.model.poisson import AnyStart
 
-__all__ = ["DenseWeights", "Floating", "Step", "Weights"]
+__all__ = ["DenseWeights", "Floating", "Weights"]
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
 _BLOCK = 1 << 16  # moved neurons whose displacements are formed together
-
-
-class Step(NamedTuple):
-    """One update of D = W - W(0): D <- keep D + Jᵀ v, with v (n,) and the Jacobian J of where the step starts."""
-
-    v: NDArray[np.float64]
-    keep: float = 1.0
 
 
 class Weights(NamedTuple):

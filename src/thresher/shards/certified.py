@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.errors import InvalidInput
-from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
+from thresher.interfaces import Effort, ShardMoved, ShardStarted
 from thresher.loops import trees
 from thresher.loops.certified.visits import visit
 from thresher.loops.certified.watchlists import commit, extract, rebuild, write_wake_ups
@@ -31,7 +30,7 @@ from thresher.loops.pairs import counting
 from thresher.loops.rounding import of_coefficients
 from thresher.loops.structures import Found, Point, Rebuilt, WakeUps
 from thresher.model.firing import Pattern
-from thresher.model.network import NetworkSettings, row_blocks
+from thresher.model.network import row_blocks
 from thresher.model.position import Position
 from thresher.model.weights import Floating, Weights
 from thresher.shards.pairs import PairShard
@@ -66,15 +65,6 @@ class Certified(PairShard):
         self._sums = np.zeros((1, len(recipe.inputs)))  # snapshots of the running sum of steps, Gamma
 
     @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse steps that shrink the displacement."""
-        if penalty:
-            raise InvalidInput(
-                "index='certified' trains without a penalty: certificates do not know steps that shrink weights. "
-                "Use index='dense', the default with a penalty, 'scan' or 'tournament'."
-            )
-
-    @staticmethod
     def memory(facts: Any) -> float:
         """Return about how many bytes a network takes: watchlists and weights, or these by shard and as one."""
         share = BAND_BEFORE if facts.first_step == "gram" else BAND_AFTER_FIRST_STEP
@@ -94,13 +84,13 @@ class Certified(PairShard):
 
     @staticmethod
     def start_together(
-        shards: Sequence[Certified], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+        shards: Sequence[Certified], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Scan the start weights block by block, take the first steps while they are in cache, keep watchlists.
 
         Start weights and their products are made once for shards of the same neurons, one per output.
         """
-        steps = [None if step is None else -step.v for step in first_steps]  # watchlists count what was subtracted
+        steps = [None if step is None else -step for step in first_steps]  # watchlists count what was subtracted
         scans = [shard._scan(step, drift) for shard, step, drift in zip(shards, steps, expected, strict=True)]
         geometry, start, rotated = shards[0]._geometry, shards[0]._settings.start, shards[0]._rotated
         room = shards[0]._room()
@@ -139,18 +129,16 @@ class Certified(PairShard):
         self._renew(np.arange(len(self._lists.neurons)))
         return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after, scan.screen)
 
-    def move(self, step: Step) -> ShardMoved:
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""
-        if step.keep != 1:
-            raise InvalidInput(f"certificates hold for steps with keep = 1; got {step.keep:g}. Use index='dense'.")
-        self._take_snapshot(self._sums[self._anchor] - step.v)
+        self._take_snapshot(self._sums[self._anchor] - step)
         places, visits = trees.query(self._nodes, 0, -self._clock)
         forced = np.zeros(len(places), np.bool_)
         if len(self._pending):
             places = np.union1d(places, self._pending)
             forced = np.isin(places, self._pending, assume_unique=True)
         room = np.empty((2, len(places)), np.int64)
-        found = Found(np.zeros(len(step.v)), pending=room[0], left_band=room[1])
+        found = Found(np.zeros(len(step)), pending=room[0], left_band=room[1])
         visited = visit(
             self._lists, places, forced, self._wake_ups(), self._point(), self._constants, self._loop_inputs, found
         )
@@ -217,12 +205,6 @@ class Certified(PairShard):
         longest = int(np.diff(support.bounds).max(initial=0))
         peak = self._settings.scale * float(np.abs(self._sums).max())
         return made._replace(weights=weights, rounding=made.rounding + of_coefficients(longest, peak))
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
-        support, coefficients = self._extract(self._lists.fired, only_moved=True, snapshot=self._now)
-        tried = Position.at_start(self._settings.start, self._geometry).with_coefficients(support, coefficients)
-        return self._squared_distance(tried.weights)
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the drift of each neuron that has fired, at its last visit, and its band, (k,) each. Cost: O(k)."""
@@ -293,12 +275,9 @@ class Certified(PairShard):
         trees.build(self._nodes)
         return len(self._nodes) - 1
 
-    def _extract(
-        self, zone: NDArray[np.int32], *, only_moved: bool, snapshot: int | None = None
-    ) -> tuple[Pattern, NDArray[np.float64]]:
-        """Return entries of a zone and their coefficients, at a snapshot: that of the last ``linearise`` by default."""
-        snapshot = self._anchor if snapshot is None else snapshot
+    def _extract(self, zone: NDArray[np.int32], *, only_moved: bool) -> tuple[Pattern, NDArray[np.float64]]:
+        """Return entries of a zone and their coefficients at the last ``linearise``."""
         places, bounds, inputs, coefficients = extract(
-            self._lists, zone, only_moved, self._point(snapshot), self._settings.scale
+            self._lists, zone, only_moved, self._point(self._anchor), self._settings.scale
         )
         return Pattern(self._neurons.start + self._lists.neurons[places].astype(np.int64), bounds, inputs), coefficients

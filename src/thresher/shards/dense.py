@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Effort, ShardMoved, ShardStarted, Step
+from thresher.interfaces import Effort, ShardMoved, ShardStarted
 from thresher.loops.pairs.bits import add_outputs, add_pushes, count_flips, list_pairs, panels_of
 from thresher.loops.pairs.by_neuron import collect_within
 from thresher.loops.pairs.counting import BITS_PER_PAIR, count_shared
@@ -135,7 +135,7 @@ class Dense(PairShard):
     @staticmethod
     @_QUIET
     def start_together(
-        shards: Sequence[Dense], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+        shards: Sequence[Dense], first_steps: Sequence[Matrix | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Find which pairs fire at the start and take the first steps, in one pass. Cost: O(nd) per neuron.
 
@@ -172,22 +172,22 @@ class Dense(PairShard):
             self._reached = before + first.change
             if first.products is not None:
                 self._reached += np.einsum("nd,nd->n", self._inputs, first.products)
-            self._distance, firing = first.distance, effort.firing + first.firing
+            firing = effort.firing + first.firing
             moved = Effort(looks=first.looks, moved=len(self._neurons), flips=first.flips, firing=firing)
         return ShardStarted(before, self._reached, effort, moved)
 
     @_QUIET
-    def move(self, step: Step) -> ShardMoved:
-        """Put the neurons at D <- keep D + Jᵀ v and find which pairs flip. Cost: O(nd) per neuron."""
+    def move(self, step: Matrix) -> ShardMoved:
+        """Put the neurons at D <- D + Jᵀ step and find which pairs flip. Cost: O(nd) per neuron."""
         self._make_room()
-        push, keep = self._push(step.v), self._margins.fast.dtype.type(step.keep)
-        outputs, self._distance = np.zeros(len(self._inputs)), 0.0
+        push, item = self._push(step), self._margins.fast.dtype
+        outputs = np.zeros(len(self._inputs))
         firing = flips = 0
         for rows in self._blocks():
-            signs = self._signs(rows).astype(keep.dtype)
-            tried = (keep.dtype.type(self._settings.scale) * signs)[:, None] * self._pushes(self._bits[rows], push)
-            if len(self._moved) and keep:
-                tried += keep * self._moved[rows]
+            signs = self._signs(rows).astype(item)
+            tried = (item.type(self._settings.scale) * signs)[:, None] * self._pushes(self._bits[rows], push)
+            if len(self._moved):
+                tried += self._moved[rows]
             self._tried[rows] = tried
             margins = self._margins.of_vectors(self._start_rows(rows), tried)
             bits = np.packbits(margins >= 0, axis=1)
@@ -195,7 +195,6 @@ class Dense(PairShard):
             firing += int(np.bitwise_count(bits).sum())
             self._found[rows] = bits
             outputs += signs @ np.maximum(margins, 0, out=margins)
-            self._distance += float(np.einsum("rd,rd->", tried, tried, dtype=np.float64))
         self._reached = outputs
         neurons = len(self._neurons)
         effort = Effort(looks=neurons * len(outputs), moved=neurons, flips=flips, firing=firing)
@@ -295,22 +294,6 @@ class Dense(PairShard):
         add_pushes(*pairs, push, panels, sums)
         return sums
 
-    def jacobian_times_displacement(self) -> Matrix:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(nd) per neuron."""
-        total = np.zeros_like(self._inputs)
-        if len(self._moved):
-            for rows in self._blocks():
-                total += self._numbers(self._bits[rows]).T @ (
-                    self._signs(rows)[:, None].astype(self._moved.dtype) * self._moved[rows]
-                )
-        return np.einsum("nd,nd->n", self._inputs, total)
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(1)."""
-        return self._distance
-
-    _distance = 0.0
-
     def _make_room(self) -> None:
         if self._linearised:
             self._linearised = False
@@ -346,12 +329,12 @@ class _FirstStep:
     Where neurons travel so far that many pairs are near, it gives up: ``far``.
     """
 
-    def __init__(self, shard: Dense, step: Step) -> None:
+    def __init__(self, shard: Dense, step: Matrix) -> None:
         self.step, self.far = step, False
         self.products: Matrix | None = None
         self.change = np.zeros(len(shard._inputs))
-        self.distance, self.looks, self.flips, self.firing = 0.0, 0, 0, 0
-        self._shard, self._push = shard, shard._push(step.v)
+        self.looks, self.flips, self.firing = 0, 0, 0
+        self._shard, self._push = shard, shard._push(step)
         shard._make_room()
 
     def add(self, rows: slice, start: Fast, margins: Fast, fires: Fast) -> None:
@@ -372,7 +355,6 @@ class _FirstStep:
         signs = shard._signs(rows).reshape(len(start), copies)  # twins move by as much, in opposite directions
         tried = signs.astype(moved.dtype)[:, :, None] * moved[:, None]
         shard._tried[rows], shard._found[rows] = tried.reshape(-1, moved.shape[1]), shard._bits[rows]
-        self.distance += copies * float(squares.sum())
         if shard._few:
             add_outputs(*list_pairs(bits), panels_of(copies * moved), shard._recipe.panels, self.change)
         else:

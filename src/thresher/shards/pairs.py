@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.errors import BrokenCertificate
-from thresher.interfaces import JacobianSlice, ShardAudited, ShardStarted, Sketch, Step
+from thresher.interfaces import JacobianSlice, ShardAudited, ShardStarted, Sketch
 from thresher.loops.pairs.by_neuron import add_gram_product
 from thresher.loops.rounding import FINE, NORM_TOLERANCE, of_margin, of_outputs
 from thresher.model.firing import Pattern
@@ -43,10 +43,6 @@ class PairShard:
     unit = 0.0  # roundoff of outputs that are sums over all neurons; flips alone change those of most kinds
 
     @staticmethod
-    def refuse(settings: NetworkSettings, *, penalty: bool) -> None:
-        """Refuse nothing."""
-
-    @staticmethod
     def require_device(facts: Any, outputs: int) -> None:
         """Refuse nothing: these shards live in the memory of the machine."""
 
@@ -55,7 +51,7 @@ class PairShard:
         """Return about how many bytes a thread takes for a block of neurons."""
         return float(1024 * facts.inputs * facts.item)
 
-    def start(self, first_step: Step | None, *, expected: float) -> ShardStarted:
+    def start(self, first_step: NDArray[np.float64] | None, *, expected: float) -> ShardStarted:
         """Find which pairs fire at the start and take the first step, if any.
 
         ``expected`` is the drift that is to come, per square root of firing inputs.
@@ -64,7 +60,7 @@ class PairShard:
 
     @staticmethod
     def start_together(
-        shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+        shards: Sequence[Any], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Start shards of the same neurons, one per output: one after the other."""
         return [
@@ -86,22 +82,6 @@ class PairShard:
     def rounding(self) -> float:
         """Return a bound on what float64 loses in sums over coefficients."""
         return self.position().rounding
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return this shard's share of J (W - W(0)) (n,), without the factor 1/sqrt(m). Cost: O(d) per pair."""
-        weights, pattern, total = self.position().weights, self.pattern(), np.zeros(len(self._inputs))
-        for block in row_blocks(0, len(pattern.neurons)):
-            part = pattern.slice(block.start, block.stop)
-            moved = weights.vectors(part.neurons) - weights.start.rows(part.neurons)
-            moved *= weights.start.signs(part.neurons)[:, None]
-            rows = np.repeat(np.arange(len(part.neurons)), np.diff(part.bounds))
-            values = np.einsum("pd,pd->p", moved[rows], self._inputs[part.inputs])
-            total += np.bincount(part.inputs, values, minlength=len(total))
-        return total
-
-    def _squared_distance(self, weights: Weights) -> float:
-        """Return this shard's share of ||W - W(0)||² at some weights."""
-        return float((weights.distances() ** 2).sum())
 
     def drifts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return None: no certificates are kept."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Shard, ShardStarted, Step
+from thresher.interfaces import Shard, ShardStarted
 from thresher.loops import screen
 from thresher.loops.pairs.bits import panels_of
 from thresher.loops.structures import RoundedInputs
@@ -34,9 +34,6 @@ class Kind(Protocol):
     def __call__(self, recipe: Recipe, neurons: range) -> Shard:
         """Make a shard of a range of neurons."""
 
-    def refuse(self, settings: NetworkSettings, *, penalty: bool) -> None:
-        """Raise InvalidInput if such shards cannot train these networks."""
-
     def memory(self, facts: Any) -> float:
         """Return about how many bytes a network and its shards take, from ``Facts`` of ``engines/footprint.py``."""
 
@@ -47,7 +44,7 @@ class Kind(Protocol):
         """Return about how many bytes a thread takes for a block of neurons."""
 
     def start_together(
-        self, shards: Sequence[Any], first_steps: Sequence[Step | None], *, expected: Sequence[float]
+        self, shards: Sequence[Any], first_steps: Sequence[NDArray[np.float64] | None], *, expected: Sequence[float]
     ) -> list[ShardStarted]:
         """Start shards of the same neurons, one per output: what they share is made once."""
 
@@ -130,7 +127,7 @@ class Slice:
         self._kind = recipe.kind
         self._shards: list[Shard | None] = [recipe.kind(recipe, neurons) for _ in range(recipe.outputs)]
 
-    def start(self, first_steps: Sequence[Step | None], expected: Sequence[float]) -> list[ShardStarted]:
+    def start(self, first_steps: Sequence[NDArray[np.float64] | None], expected: Sequence[float]) -> list[ShardStarted]:
         """Start the shards of all outputs in one pass over the start weights."""
         return self._kind.start_together(self._shards, first_steps, expected=expected)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted, Step
+from thresher.interfaces import Effort, Index, ShardMoved, ShardStarted
 from thresher.model.firing import Firing, Pattern
 from thresher.model.position import Position
 from thresher.shards.pairs import PairShard
@@ -34,7 +34,7 @@ class SearchShard(PairShard):
         """Return about how many bytes a network and its shards take: four copies of the coefficients."""
         return float(4 * facts.weights)
 
-    def _start_alone(self, first_step: Step | None, expected: float) -> ShardStarted:
+    def _start_alone(self, first_step: NDArray[np.float64] | None, expected: float) -> ShardStarted:
         """Make the start weights, find which pairs fire, take the first step. Cost: that of ``init`` and a move."""
         self._index.init(self._position, self._neurons)
         self._found = self._firing = self._index.firing(self._settings.shift)
@@ -45,13 +45,11 @@ class SearchShard(PairShard):
         moved = self.move(first_step)
         return ShardStarted(before, self._outputs(self._found), effort, moved.effort)
 
-    def move(self, step: Step) -> ShardMoved:
-        """Move every neuron that fires, or has a displacement to shrink; update the index and query it."""
+    def move(self, step: NDArray[np.float64]) -> ShardMoved:
+        """Move every neuron that fires; update the index and query it."""
         before, pattern, shift = self._index.spent, self._firing.pattern, self._settings.shift
         self._tried = self._position.moved(pattern, step, scale=self._settings.scale)
         moved = pattern.neurons
-        if step.keep != 1:
-            moved = np.union1d(moved, self._position.weights.support.neurons)
         if self._last_moved is not None:
             moved = np.union1d(moved, self._last_moved)
         self._last_moved = moved
@@ -97,10 +95,6 @@ class SearchShard(PairShard):
     def position(self) -> Position:
         """Return the position at the last ``linearise``. Cost: O(1)."""
         return self._position
-
-    def squared_distance(self) -> float:
-        """Return this shard's share of ||W - W(0)||² where the last ``move`` led. Cost: O(d) per coefficient."""
-        return self._squared_distance(self._tried.weights)
 
     def _exact(self, pattern: Pattern, places: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._tried.exact(pattern.per_pair(pattern.neurons)[places], pattern.inputs[places])

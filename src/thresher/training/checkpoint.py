@@ -65,7 +65,6 @@ class SolutionLog:
         *,
         added: float | NDArray[np.float64],
         iteration: int = 0,
-        x0: NDArray[np.float64] | None = None,
         shared: Factor | None = None,
     ) -> Solution:
         """Return the solution that is known for this iteration, or solve, by the factor that is shared if there is one.
@@ -77,7 +76,7 @@ class SolutionLog:
         if place == self._last_factor or (shared and known is None):
             solver.learn(gram, added=added, factor=shared)
         if known is None:
-            return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs, x0=x0)
+            return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs)
         if known.factored:
             for one in gram.parts if isinstance(gram, JointGram) else (gram,):
                 one.dense()  # whether there is a matrix decides how products with it round

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thresher.errors import InvalidInput, NotAvailable
 from thresher.export import Arrays, Exports
 from thresher.figures import ORANGE, PINK, notebook_axes
-from thresher.interfaces import Audit, Engine, Step
+from thresher.interfaces import Audit, Engine
 from thresher.losses import Loss
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
@@ -48,7 +48,7 @@ class Iteration:
     """
 
     iteration: int
-    loss: float  # sum of the loss over all inputs after the step, without a penalty: of squares ½ ||f - y||²
+    loss: float  # sum of the loss over all inputs after the step: of squares ½ ||f - y||²
     residual: float  # norm of its slopes by the outputs: of squares ||f - y||
     contraction: float  # residual over that of the iteration before; NaN for the start
     step: float  # fraction of the Gauss-Newton step that was taken: below 1 if the full one did not reduce the loss
@@ -162,7 +162,7 @@ class Result(Exports):
     status: Status
     message: str
     audit: Audit = field(default_factory=Audit)  # what audits compared with full scans
-    steps: tuple[Step, ...] = ()  # that were taken: `replay` makes the network from them
+    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: `replay` makes the network from them
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why

@@ -2,8 +2,7 @@
 
 In a row such a loss has the curvature diag(h) - h hᵀ / Σh (softmax: h are the shares of the classes), which is none
 where all outputs grow by the same. So diag(1/h) serves as its inverse, and of steps that differ in that alone the
-one with Σ_k g_k = 0 is the shortest: (G_k + added_k) g_k = r_k - u, with one u (n,) for all outputs. With a penalty
-this is what the minimum of the quadratic model asks for.
+one with Σ_k g_k = 0 is the shortest: (G_k + added_k) g_k = r_k - u, with one u (n,) for all outputs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from thresher.interfaces import (
     Solver,
     SolveStatus,
     Started,
-    Step,
 )
 from thresher.model.weights import DenseWeights, Weights
 
@@ -188,18 +186,10 @@ class JointEngine:
         """Return the Gram operators at the last ``linearise`` or the start."""
         return JointGram([one.gram() for one in self.parts])
 
-    def move(self, step: Step) -> Moved:
+    def move(self, step: Vector) -> Moved:
         """Put the neurons of each output where its column of the step leads."""
-        columns = zip(self.parts, np.ascontiguousarray(step.v.T), strict=True)
-        return _moved([one.move(Step(v, step.keep)) for one, v in columns])
-
-    def jacobian_times_displacement(self) -> NDArray[np.float64]:
-        """Return J (W - W(0)) of each output, (n, k)."""
-        return np.column_stack([one.jacobian_times_displacement() for one in self.parts])
-
-    def squared_distance(self) -> float:
-        """Return ||W - W(0)||², of all outputs together."""
-        return sum(one.squared_distance() for one in self.parts)
+        columns = zip(self.parts, np.ascontiguousarray(step.T), strict=True)
+        return _moved([one.move(column) for one, column in columns])
 
     def weights(self) -> Weights | DenseWeights:
         """Refuse: each output has its own."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thresher.algebra import MatrixGram
 from thresher.engines import start_engines
-from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started, Step
+from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started
 from thresher.losses import Squared, describe_loss
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
@@ -42,9 +42,8 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     checkpoint.begin(first_solutions)
     if any(first_solutions):
         clock.lap("solve")
-    objectives, firsts = setup.objectives, first_solutions
-    steps = [None if one is None else aim.step(one.value, 1.0) for aim, one in zip(objectives, firsts, strict=True)]
-    started = _start_runs(setup, steps)
+    objectives = setup.objectives
+    started = _start_runs(setup, [None if one is None else -one.value for one in first_solutions])
     clock.lap("start")
     results: list[Result] = []
     for run, (engine, start) in enumerate(started):
@@ -57,7 +56,7 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     return results
 
 
-def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
+def start_together(setup: Setup, first_steps: Sequence[Vector | None]) -> list[tuple[Engine, Started]]:
     """Start one engine per problem, from one pass over the start weights. Cost: O(mnd) once, and O(mn) per problem."""
     recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
@@ -69,12 +68,12 @@ def start_together(setup: Setup, first_steps: Sequence[Step | None]) -> list[tup
     )
 
 
-def _start_runs(setup: Setup, steps: Sequence[Step | None]) -> list[tuple[Engine, Started]]:
+def _start_runs(setup: Setup, steps: Sequence[Vector | None]) -> list[tuple[Engine, Started]]:
     """Start the engine of each run: of one output, or of all together where they have one loss."""
     if not setup.loss.joint:
         return [*start_together(setup, steps)]
     (step,) = steps
-    each = [None for _ in setup.problems] if step is None else [Step(v, step.keep) for v in columns(step.v)]
+    each = [None for _ in setup.problems] if step is None else columns(step)
     engines, started = zip(*start_together(setup, each), strict=True)
     return [(JointEngine(engines), JointEngine.started(started))]
 
@@ -100,7 +99,7 @@ def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | No
     found: list[Solution | None] = []
     last, shared = None, None
     for objective, solver, log in zip(setup.objectives, solvers, checkpoint.logs, strict=True):
-        added, rhs = objective.added(limit, offset), objective.right_hand_side(offset, None)
+        added, rhs = objective.added(limit, offset), objective.right_hand_side(offset)
         if setup.matrix and (last is None or not np.array_equal(added, last)):
             last, shared = added, direct.prepare(limit, added=added)  # factored when first needed
         found.append(log.solve(solver, limit, rhs, added=added, shared=shared))
@@ -121,10 +120,9 @@ class _Run:
 
     def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> list[Result]:
         self.history, self.audit = History(), Audit()
-        self.steps: list[Step] = []
-        self.value: Vector | None = None  # the last solution
+        self.steps: list[Vector] = []
         self.outputs = started.before.outputs
-        self.loss = self.objective.minimised(self.outputs, None)
+        self.loss = self.objective.total(self.outputs)
         try:
             stop_requested = self._first(first_solution, started)
             status, message = self._iterate(why_stop or (f"{_ASKED}{self.kept}" if stop_requested else ""))
@@ -138,7 +136,7 @@ class _Run:
         results = []
         for place, engine in enumerate(engines):
             network = Network(self.setup.settings, engine.finish())
-            steps = tuple(Step(columns(step.v)[place], step.keep) for step in self.steps)
+            steps = tuple(columns(step)[place] for step in self.steps)
             about = self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
             results.append(Result(network, *about, loss))
             self.setup.callbacks.on_end(results[-1])
@@ -147,7 +145,7 @@ class _Run:
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
         record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
-        self.distance = 1.0 if self.objective.warm else max(self._remainder(), 1.0)  # from where tol is to be reached
+        self.distance = max(self._remainder(), 1.0)  # from where tol is to be reached
         stop = not self.log.repeats and self.setup.callbacks.on_iteration(record)
         self.clock.restart()
         if first_solution is None or started.after is None:
@@ -172,12 +170,10 @@ class _Run:
             if len(history) > self._allowed():
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
-            rhs = objective.right_hand_side(self.outputs, self.engine)
-            solver = self.solver if objective.warm else self.solver.after(history[-1].contraction)
+            rhs, solver = objective.right_hand_side(self.outputs), self.solver.after(history[-1].contraction)
             solution = self.log.solve(
-                solver, gram, rhs, added=objective.added(gram, self.outputs), iteration=history[-1].iteration,
-                x0=self.value if objective.warm else None,
-            )  # fmt: skip
+                solver, gram, rhs, added=objective.added(gram, self.outputs), iteration=history[-1].iteration
+            )
             gain = objective.gain(gram, solution.value, self.outputs)
             self.clock.lap("solve")
             taken = Taken(0.0, None, self.loss, Effort())
@@ -185,10 +181,6 @@ class _Run:
                 taken = search_line(self.engine, objective, solution.value, loss=self.loss, gain=gain)
             if taken.outputs is None:
                 setup.callbacks.on_iteration(self._record(taken, solution))
-                if gram.diagonal().any():
-                    self.value = solution.value  # tells how far this point is from a minimum
-                if self._remainder() <= setup.tol:
-                    return Status.CONVERGED, objective.reached(setup.tol)
                 why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
                 return Status.STALLED, why
             why_stop = f"{_ASKED}{self.kept}" if self._accept(solution, taken) else ""
@@ -201,17 +193,17 @@ class _Run:
         repeated = self.log.repeats
         with uninterrupted():  # network and history stay in step
             if taken.outputs is not None:
-                self.outputs, self.loss, self.value = taken.outputs, taken.loss, solution.value
+                self.outputs, self.loss = taken.outputs, taken.loss
             self.gram = self.engine.linearise()
             self.clock.lap("move")
             record = self._record(taken, solution)
-            self.steps.append(self.objective.step(solution.value, taken.fraction))
+            self.steps.append(-taken.fraction * solution.value)
             self.log.add(solution, taken.fraction, residual=record.residual, first=self.history[0].residual)
         return not repeated and self.setup.callbacks.on_iteration(record)
 
     def _remainder(self) -> float:
         first = self.history[0].residual if self.history else math.nan
-        return self.objective.remainder(self.outputs, self.value, first=first)
+        return self.objective.remainder(self.outputs, first=first)
 
     def _state(self) -> State:
         slopes = self.objective.slopes(self.outputs)
@@ -293,15 +285,15 @@ def search_line(
     effort = Effort()
     for halving in range(_HALVINGS + 1 if value.any() else 1):  # half of no step is none
         fraction = 0.5**halving
-        moved = engine.move(objective.step(value, fraction)) if reached is None else reached
+        moved = engine.move(-fraction * value) if reached is None else reached
         reached = None
         effort = effort.plus(moved.effort)._replace(
             flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
         )
-        there = objective.minimised(moved.outputs, engine)
+        there = objective.total(moved.outputs)
         if math.isfinite(there) and there < loss - _ENOUGH * fraction * gain:
             return Taken(fraction, moved.outputs, there, effort)
-    engine.move(objective.step(np.zeros_like(value), 0.0))  # back to where we came from
+    engine.move(np.zeros_like(value))  # back to where we came from
     return Taken(0.0, None, loss, effort._replace(flips=0, moved=0))
 
 

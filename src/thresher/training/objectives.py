@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from thresher.algebra import relative_damping
 from thresher.errors import InvalidInput
-from thresher.interfaces import Engine, Gram, Solution, Step
+from thresher.interfaces import Gram, Solution
 from thresher.losses import Loss, Softmax, Squared, choose_loss, fit_parabolas
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.theory import largest_shift
 
-__all__ = ["Interpolation", "Objective", "Penalised", "check_loss", "columns", "objectives_of"]
+__all__ = ["Interpolation", "Objective", "check_loss", "columns", "objectives_of"]
 
 Vector = NDArray[np.float64]
 _ENOUGH = 0.5  # share of tol within which the loss of an input is left as it is
@@ -35,15 +35,11 @@ class Objective(Protocol):
     def problem(self) -> Problem:
         """What is trained on."""
 
-    @property
-    def warm(self) -> bool:
-        """Whether a solve starts from the last solution."""
-
     def slopes(self, outputs: Vector) -> Vector:
         """Return the slopes of the loss (n,) at the outputs: f - y of squares."""
 
     def total(self, outputs: Vector) -> float:
-        """Return the sum of the loss at the outputs, without a penalty: ½ ||f - y||² of squares."""
+        """Return the sum of the loss at the outputs: ½ ||f - y||² of squares."""
 
     def reach(self) -> Vector:
         """Return how far a first step is to change outputs of 0 (n,), up to the sign."""
@@ -54,25 +50,16 @@ class Objective(Protocol):
     def added(self, gram: Gram, outputs: Vector) -> float | Vector:
         """Return what is added to the diagonal of G at the outputs: a number or (n,)."""
 
-    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
-        """Return the right-hand side (n,) at the point of the last ``linearise``, which has these outputs.
-
-        Before there is an engine the network is at its start, here and in ``minimised``.
-        """
-
-    def step(self, value: Vector, fraction: float) -> Step:
-        """Return the step that goes a fraction of the way which the solution (n,) points out."""
-
-    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
-        """Return what is minimised, where the last ``move`` led and the outputs are these."""
+    def right_hand_side(self, outputs: Vector) -> Vector:
+        """Return the right-hand side (n,) where the outputs are these."""
 
     def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
-        """Return what a full step would gain if the network were linear; 0 if any decrease will do, below 0 if none."""
+        """Return what a full step would gain if the network were linear; below 0 if nothing."""
 
-    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
-        """Return how far from a minimum this is: training ends when it is at most the tolerance.
+    def remainder(self, outputs: Vector, *, first: float) -> float:
+        """Return how far from the least loss this is: training ends when it is at most the tolerance.
 
-        ``value`` is the last solution, None before any; ``first`` is the norm of the slopes at the start.
+        ``first`` is the norm of the slopes at the start.
         """
 
     def reached(self, tol: float) -> str:
@@ -120,7 +107,7 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interpolation(_Fit):
-    """Σ l(y_i, f_i), to the least that it can be. G g = l' / h, and a step takes Jᵀ g away: v = -g, keep = 1.
+    """Σ l(y_i, f_i), to the least that it can be. G g = l' / h, and a step takes Jᵀ g away.
 
     Of squares l' / h is f - y. ``damping`` is relative to the mean diagonal of G, and divided by h
     (Levenberg-Marquardt). Inputs whose loss is within ``enough`` of the least stay where they are: the logistic loss
@@ -129,7 +116,6 @@ class Interpolation(_Fit):
 
     damping: float = 0.0
     enough: float = 0.0
-    warm = False  # a solve starts from zero
 
     def further(self) -> float:
         """Return how far outputs go from 0 if each goes where its own steps lead, in first steps."""
@@ -138,7 +124,7 @@ class Interpolation(_Fit):
         outputs = np.zeros_like(self.targets)
         first = outputs
         for iteration in range(_FORESEEN):
-            step = _centred(self.right_hand_side(outputs, None))
+            step = _centred(self.right_hand_side(outputs))
             if not step.any():
                 break
             outputs = outputs - step
@@ -153,28 +139,20 @@ class Interpolation(_Fit):
             return damping
         return damping / fit_parabolas(self.loss, outputs, self.targets).curvature
 
-    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
+    def right_hand_side(self, outputs: Vector) -> Vector:
         """Return l' / h (n,)."""
         step = fit_parabolas(self.loss, outputs, self.targets).step
         if not self.enough:
             return step
         return np.where(_by_row(excess(self.loss, outputs, self.targets) > self.enough, step), step, 0.0)
 
-    def step(self, value: Vector, fraction: float) -> Step:
-        """Return a fraction of the Gauss-Newton step."""
-        return Step(-fraction * value)
-
-    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
-        """Return the sum of the loss."""
-        return self.total(outputs)
-
     def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
         """Return <l', G g>: the slope of the loss along the step; -1 if only rounding is left of it."""
         slopes = self.slopes(outputs)
         slope = float(np.vdot(slopes, gram.times(value)))
-        return slope if slope > 1e-12 * float(np.vdot(slopes, self.right_hand_side(outputs, None))) else -1.0
+        return slope if slope > 1e-12 * float(np.vdot(slopes, self.right_hand_side(outputs))) else -1.0
 
-    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
+    def remainder(self, outputs: Vector, *, first: float) -> float:
         """Return ||f - y|| as a share of what it was at the start; of another loss its mean, above the least."""
         if isinstance(self.loss, Squared):
             size = float(np.linalg.norm(outputs - self.targets))
@@ -200,74 +178,6 @@ class Interpolation(_Fit):
     def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
         """Return why no step reduces the loss. Cost: O(n²d)."""
         return _why_stalled(gram, solution, settings, self.problem)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Penalised(_Fit):
-    """Σ l(y_i, f_i) / p_i + ½ ||D||², with D = W - W(0) and a penalty p (n,) per input.
-
-    Each step aims at D = Jᵀ alpha with (G + p / h) alpha = J D - l' / h: v = alpha, keep = 0, or a fraction of that
-    way. Of squares the right-hand side is y - f + J D. At a minimum p alpha = -l'; how far that fails, as a share of
-    ||l'|| at outputs of 0, is the remainder.
-    """
-
-    penalty: Vector
-    warm = True  # a solve starts from the last solution
-
-    def added(self, gram: Gram, outputs: Vector) -> Vector:
-        """Return the penalty over h (n,)."""
-        return _by_row(self.penalty, outputs) / fit_parabolas(self.loss, outputs, self.targets).curvature
-
-    def right_hand_side(self, outputs: Vector, engine: Engine | None) -> Vector:
-        """Return J D - l' / h (n,); D is 0 without an engine."""
-        left = 0.0 - fit_parabolas(self.loss, outputs, self.targets).step
-        return left if engine is None else left + engine.jacobian_times_displacement()
-
-    def step(self, value: Vector, fraction: float) -> Step:
-        """Return the step that goes a fraction of the way to D = Jᵀ alpha."""
-        return Step(fraction * value, 1.0 - fraction)
-
-    def minimised(self, outputs: Vector, engine: Engine | None) -> float:
-        """Return the penalised loss."""
-        distance = 0.0 if engine is None else engine.squared_distance()
-        return float((self.loss.value(outputs, self.targets) / self.penalty).sum() + distance / 2)
-
-    def gain(self, gram: Gram, value: Vector, outputs: Vector) -> float:
-        """Return 0: any decrease will do."""
-        return 0.0
-
-    def remainder(self, outputs: Vector, value: Vector | None, *, first: float) -> float:
-        """Return ||p alpha + l'|| over ||l'|| at outputs of 0, which is ||y|| of squares: what a minimum lacks."""
-        slopes = self.slopes(outputs)
-        left = slopes if value is None else _by_row(self.penalty, outputs) * value + slopes
-        size = float(np.linalg.norm(self.slopes(np.zeros_like(outputs))))
-        return float(np.linalg.norm(left)) / (size or 1.0)
-
-    def reached(self, tol: float) -> str:
-        """Return that the gradient is small enough."""
-        return f"The gradient of the penalised loss is within {tol:g} of {self._size}."
-
-    def missed(self, remainder: float) -> str:
-        """Return what is left, and what to do."""
-        return (
-            f"The gradient was still {remainder:.2g} of {self._size}. Raise the width, max_iterations, or the "
-            "penalty (the ridge of an estimator)."
-        )
-
-    def stalled(self, gram: Gram, solution: Solution, settings: NetworkSettings, *, remainder: float) -> str:
-        """Return why no step reduces the loss."""
-        if not gram.diagonal().any():
-            return "No step reduces the loss: no neuron fires. Lower the shift or raise the width."
-        return (
-            f"No step reduces the penalised loss; its gradient is still {remainder:.2g} of {self._size}. Too few "
-            "neurons fire, or parts of the step cancel beyond the working precision: raise the width, or the penalty "
-            "(the ridge of an estimator)."
-        )
-
-    @property
-    def _size(self) -> str:
-        """What a gradient is compared with, in words."""
-        return "the targets" if isinstance(self.loss, Squared) else "the slopes of the loss at outputs of 0"
 
 
 def check_loss(problems: Sequence[Problem], asked: Any) -> Loss:
@@ -300,18 +210,14 @@ def excess(loss: Loss, outputs: Vector, targets: Vector) -> Vector:
         row = int(np.argmax(below))
         raise InvalidInput(
             f"the loss of row {row} fell to {values[row]:.3g}, below {least[row]:.3g}, the least that it is said to "
-            "have. Give the loss a method least(targets), which returns the least value of each row, or pass a penalty."
+            "have. Give the loss a method least(targets), which returns the least value of each row."
         )
     return values - least
 
 
-def objectives_of(
-    problems: Sequence[Problem], loss: Loss, penalty: Vector | None, *, tol: float, damping: float = 0.0
-) -> list[Objective]:
+def objectives_of(problems: Sequence[Problem], loss: Loss, *, tol: float, damping: float = 0.0) -> list[Objective]:
     """Return what is minimised for each problem; for all of them together, where they have one loss."""
     each = zip(problems, targets_of(problems, loss), strict=False)
-    if penalty is not None:
-        return [Penalised(one, loss=loss, together=targets, penalty=penalty) for one, targets in each]
     enough = 0.0 if isinstance(loss, Squared) else _ENOUGH * tol
     return [Interpolation(one, loss=loss, together=targets, damping=damping, enough=enough) for one, targets in each]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.algebra import Cholesky, paper_solver
-from thresher.checks import check_number, check_values, check_whole
+from thresher.checks import check_number, check_whole
 from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed
@@ -40,10 +39,9 @@ from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Sol
 __all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
-DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
+DEFAULT_INDEX, FAR_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
 STARTS = ("random", "hadamard", "poisson", "auto")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
-_SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
 # Expected drift of a neuron that fires, above which certificates do not pay: they lost at 4.0 and won at 0.4.
 _FAR = 2.0
@@ -68,7 +66,6 @@ class Setup:
     place: Place  # where neurons live
     first_step: str
     loss: Loss
-    penalty: NDArray[np.float64] | None  # (n,)
     audit: bool
     tol: float
     max_iterations: int | None
@@ -87,7 +84,7 @@ class Setup:
         _check_problems(problems)
         one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
-        penalty, loss = _check_penalty(one["penalty"], size), check_loss(problems, one["loss"])
+        loss = check_loss(problems, one["loss"])
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
@@ -97,17 +94,14 @@ class Setup:
         settings = _check_settings(problems, one, on_gpu=where.on_gpu)
         if settings.width * firing_probability(settings.limit) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
-        dtype = check_dtype(one["dtype"], tol=tol if penalty is None else 1.0)
-        objectives = objectives_of(problems, loss, penalty, tol=tol)
+        dtype = check_dtype(one["dtype"], tol=tol)
+        objectives = objectives_of(problems, loss, tol=tol)
         facts = _facts(objectives, settings, dtype=dtype, first_step=first_step)
-        if one["index"] is None and one["method"] is None and (penalty is not None or _moves_far(facts)):
-            index, kind = PENALTY_INDEX, SHARDS[PENALTY_INDEX]
+        if one["index"] is None and one["method"] is None and _moves_far(facts):
+            index, kind = FAR_INDEX, SHARDS[FAR_INDEX]
         kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
         settings = _choose_rows(settings, asked=one["start"], kind=kind, dtype=dtype)
-        kind.refuse(settings, penalty=penalty is not None)
         damping = check_number(one["damping"], "damping", least=0.0)
-        if damping and penalty is not None:
-            raise InvalidInput(f"damping is for training without a penalty; got damping={damping:g} too. Drop one.")
         most, budget = one["max_iterations"], one["memory_budget"]
         threads = core_count() if one["threads"] is None else check_whole(one["threads"], "threads", least=1)
         budget = None if budget is None else check_whole(budget, "memory_budget", least=1)
@@ -133,7 +127,6 @@ class Setup:
             place=place_of(where),
             first_step=first_step,
             loss=loss,
-            penalty=penalty,
             audit=bool(one["audit"]),
             tol=tol,
             max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
@@ -191,12 +184,12 @@ class Setup:
     @property
     def objectives(self) -> list[Objective]:
         """What is minimised for each problem; for all of them together, where they have one loss."""
-        return objectives_of(self.problems, self.loss, self.penalty, tol=self.tol, damping=self.damping)
+        return objectives_of(self.problems, self.loss, tol=self.tol, damping=self.damping)
 
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
         settings = self.settings
-        fixed: dict[str, Any] = {
+        return {
             "inputs": self.problems[0].size,
             "width": settings.width,
             "shift": settings.shift,
@@ -213,8 +206,6 @@ class Setup:
             "damping": self.damping,
             "loss": describe_loss(self.loss),
         }
-        fixed["penalty"] = None if self.penalty is None else hashlib.sha256(self.penalty.tobytes()).hexdigest()
-        return fixed
 
 
 def _check_problems(problems: Sequence[Problem]) -> None:
@@ -276,36 +267,13 @@ def _moves_far(facts: Facts) -> bool:
     return facts.inputs > ALWAYS_FACTOR and facts.drift * math.sqrt(facts.pairs / facts.width) > _FAR
 
 
-def _check_penalty(penalty: Any, size: int) -> NDArray[np.float64] | None:
-    """Return the penalty of each input (n,); None for 0, which means no penalty."""
-    if np.ndim(penalty) == 0:
-        number = check_number(penalty.item() if isinstance(penalty, np.ndarray) else penalty, "penalty", least=0.0)
-        if number == 0:
-            return None
-        penalty = np.full(size, number)
-    values = check_values(penalty, "penalty", shape="(n,)")
-    if len(values) != size:
-        raise InvalidInput(f"penalty must be a number, or {size} numbers, one per input; got {len(values)}.")
-    if (values <= 0).any():
-        row = int(np.argmax(values <= 0))
-        raise InvalidInput(f"penalties of inputs must be above 0; that of input {row} is {values[row]:g}.")
-    least, largest = values.min(), values.max()
-    if least < _SMALLEST_PENALTY or largest > 1 / _SMALLEST_PENALTY:
-        raise InvalidInput(
-            f"penalties must be between {_SMALLEST_PENALTY:g} and {1 / _SMALLEST_PENALTY:g}, or 0 for none; they are "
-            f"between {least:.3g} and {largest:.3g}. Rescale the targets, or lower the shift of an estimator."
-        )
-    return values
-
-
 def _device_kind(index: str, dtype: str, *, here: bool) -> Kind:
     """Return the kind of shard that lives on a GPU; refuse where none is ``here``, or something else was asked for."""
     if dtype != "float32":
         raise InvalidInput(f"device='cuda' works in float32, and decides in float64; got dtype={dtype!r}. Drop it.")
-    if index not in (DEFAULT_INDEX, PENALTY_INDEX):
+    if index not in (DEFAULT_INDEX, FAR_INDEX):
         raise InvalidInput(
-            f"device='cuda' searches with index={DEFAULT_INDEX!r} or {PENALTY_INDEX!r}; got {index!r}. "
-            "Use device='cpu'."
+            f"device='cuda' searches with index={DEFAULT_INDEX!r} or {FAR_INDEX!r}; got {index!r}. Use device='cpu'."
         )
     if here:
         find_device("cuda")

@@ -5,7 +5,6 @@ Nothing in a file is believed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_fields, check_number, check_values
+from thresher.checks import check_fields, check_values
 from thresher.errors import InvalidInput
 from thresher.files import Stored
-from thresher.interfaces import Audit, Step
+from thresher.interfaces import Audit
 from thresher.model.activations import told
 from thresher.model.firing import Pattern
 from thresher.model.network import Network, NetworkSettings
@@ -35,14 +34,14 @@ Tensors = Mapping[str, NDArray[Any]]
 _FIXED = ("width", "shift", "activation", "seed", "twins", "index", "dtype")
 
 
-def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Network:
+def replay(problem: Problem, *, steps: Iterable[NDArray[np.float64]], **options: Any) -> Network:
     """Return the network that training had arrived at after these steps, to the bit.
 
     Parameters
     ----------
     problem : the one it was trained on
     steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration
-    options : those of :func:`train`. Width, shift, seed, activation, twins, start, index, penalty,
+    options : those of :func:`train`. Width, shift, seed, activation, twins, start, index,
         first_step, method and dtype must be the same as in training. What only a solve needs is not used.
 
     Cost: the pass O(mnd) of every start, and a move for each step.
@@ -52,7 +51,9 @@ def replay(problem: Problem, *, steps: Iterable[Step], **options: Any) -> Networ
     return replay_together([problem], steps=[steps], **options)[0]
 
 
-def replay_together(problems: Sequence[Problem], *, steps: Sequence[Iterable[Step]], **options: Any) -> list[Network]:
+def replay_together(
+    problems: Sequence[Problem], *, steps: Sequence[Iterable[NDArray[np.float64]]], **options: Any
+) -> list[Network]:
     """Return what :func:`replay` would for each of several problems with the same inputs, from one start.
 
     ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
@@ -66,7 +67,7 @@ def replay_together(problems: Sequence[Problem], *, steps: Sequence[Iterable[Ste
     return remake(setup, [[_check_step(step, problems[0].size) for step in path] for path in steps])
 
 
-def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
+def remake(setup: Setup, paths: Sequence[list[NDArray[np.float64]]]) -> list[Network]:
     """Return the networks that these steps lead to, one path per problem. Cost: that of :func:`replay_together`."""
     together = setup.first_step != "gram"  # the first step is taken within the pass over the start weights
     first = [path[0] if path and together else None for path in paths]
@@ -81,13 +82,11 @@ def remake(setup: Setup, paths: Sequence[list[Step]]) -> list[Network]:
         return networks
 
 
-def _check_step(step: Step, inputs: int) -> Step:
-    if not isinstance(step, Step):
-        raise InvalidInput(f"steps must be those of Result.steps; got {type(step).__name__}.")
-    v = check_values(step.v, "a step", shape="(n,)")
-    if len(v) != inputs:
-        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(v)}.")
-    return Step(np.asarray(v), check_number(step.keep, "keep"))
+def _check_step(step: NDArray[np.float64], inputs: int) -> NDArray[np.float64]:
+    values = check_values(step, "a step", shape="(n,)")
+    if len(values) != inputs:
+        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(values)}.")
+    return values
 
 
 def restore_result(stored: Stored, *, threads: int) -> Result:
@@ -115,8 +114,6 @@ def restore_results(
         raise ValueError("its networks are not of one start")
     steps = [_steps(one, tensors[f"steps{place}"], inputs) for place, one in enumerate(told)]
     setup = _setup(fixed[0], inputs, outputs=len(told), threads=threads)
-    shrinks = any(step.keep != 1.0 for path in steps for step in path)
-    setup.recipe.kind.refuse(setup.settings, penalty=shrinks)
     if any(one["neurons"] != setup.settings.neurons for one in told):
         raise ValueError("its neurons are not those that its seed and inputs draw")
     origin = setup.origin()
@@ -183,15 +180,14 @@ def _within(places: NDArray[Any], size: int) -> bool:
     return bool(((places >= 0) & (places < size)).all())
 
 
-def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64]) -> list[Step]:
+def _steps(about: Mapping[str, Any], rows: NDArray[Any], inputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the steps of a network."""
-    keeps = [float(keep) for keep in about["keeps"]]
-    if rows.shape != (len(keeps), len(inputs)) or not np.isfinite(rows).all() or not all(map(math.isfinite, keeps)):
+    if rows.shape != (int(about["steps"]), len(inputs)) or not np.isfinite(rows).all():
         raise ValueError(f"steps have shape {rows.shape}, or are not finite")
-    return [Step(row, keep) for row, keep in zip(rows.astype(np.float64), keeps, strict=True)]
+    return list(rows.astype(np.float64))
 
 
-def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origin: Origin) -> Result:
+def _result(about: Mapping[str, Any], network: Network, steps: list[NDArray[np.float64]], origin: Origin) -> Result:
     known = {field.name for field in fields(Iteration)}
     records = [record for record in about["history"] if set(record) == known]
     for record in records:

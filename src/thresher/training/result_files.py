@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 FORMS = ("auto", "full", "recipe")
-KIND, VERSION = "model", 7
+KIND, VERSION = "model", 8
 RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
@@ -55,7 +55,7 @@ def describe_results(results: Sequence[Any], form: str) -> tuple[list[dict[str, 
     tensors: Tensors = {}
     for place, result in enumerate(results):
         inputs = len(result.origin.inputs)
-        tensors[f"steps{place}"] = np.array([step.v for step in result.steps]).reshape(len(result.steps), inputs)
+        tensors[f"steps{place}"] = np.array(result.steps).reshape(len(result.steps), inputs)
         if form == "full":
             tensors |= {f"{name}{place}": value for name, value in result.network.weights.arrays().items()}
     return [_describe(result) for result in results], tensors
@@ -85,7 +85,7 @@ def _describe(result: Any) -> dict[str, Any]:
         "index": origin.index,
         "dtype": origin.dtype,
         "first_step": origin.first_step,
-        "keeps": [step.keep for step in result.steps],
+        "steps": len(result.steps),
         "status": result.status.value,
         "message": result.message,
         "remainder": result.remainder,

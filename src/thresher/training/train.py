@@ -68,7 +68,6 @@ def train(
     twins: bool = False,
     start: str = "random",
     loss: str | Loss = "squared",
-    penalty: float | ArrayLike = 0.0,
     tol: float = 1e-6,
     max_iterations: int | None = None,
     damping: float = 0.0,
@@ -82,7 +81,7 @@ def train(
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
 
-    Or until another loss is small, or at its minimum with a penalty.
+    Or until another loss is small.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def train(
     index : how firing pairs are found: ``"certified"`` looks at pairs whose certificate has expired, ``"tournament"``
         keeps the paper's n trees, ``"scan"`` looks at every pair, ``"dense"`` too but stores all neurons, for
         networks in which most of them fire; all find the same pairs, dense up to the rounding of what it stores. None
-        for certified; dense with a penalty, and where so many inputs move a neuron that certificates do not pay
+        for certified; dense where so many inputs move a neuron that certificates do not pay
     solver : of the linear system: ``"cholesky"``, ``"sketched"`` (the paper's), ``"cg"``, ``"pivots"``, or a solver
         object. ``"pivots"`` makes no n x n matrix: conjugate gradients over the firing pairs, preconditioned by random
         pivots of the limit kernel, to a relative residual of 0.01 to 0.1. ``"auto"`` factors up to 1500 inputs; beyond,
@@ -124,15 +123,11 @@ def train(
         ``"quantile"``, ``"poisson"`` for counts; with :func:`train_together` ``"softmax"``; or an object, one of
         :mod:`thresher.losses` or of your own, with the methods ``value``, ``slope`` and ``curvature``. The network puts
         out f, of which ``link`` of the loss makes what is predicted: the chance of 1, the mean of a count
-    penalty : 0 trains until the loss is at its least, of squares until f = y; a number p > 0, or (n,) of them,
-        minimises Σ l(y, f)/p + ½ ||W - W(0)||². So 1/p is the weight of a row
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with another loss when its mean is at
-        most ``tol`` above the least that it can be; with a penalty when the gradient is at most ``tol`` times what it
-        is at outputs of 0, which is ||y|| of squares
+        most ``tol`` above the least that it can be
     max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
         (ten times as many at the most)
-    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt); not with a
-        penalty
+    damping : multiple of the mean diagonal of the Gram matrix that is added to it (Levenberg-Marquardt)
     dtype : precision of the bulk products, ``"float32"`` or ``"float64"``; which pairs fire is
         decided in float64 either way
     threads : None for all cores; the result does not depend on it

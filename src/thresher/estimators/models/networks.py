@@ -20,7 +20,6 @@ from thresher.estimators.options import Options
 from thresher.interfaces import Solution, SolveStatus
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
-from thresher.model.weights import Step
 from thresher.parallel import blas_for_size
 from thresher.training import Callback, Result, Status
 from thresher.training.checkpoint import Checkpoint
@@ -115,7 +114,7 @@ def promise_of(results: Sequence[Result], targets: Matrix, penalty: Matrix, gain
     """
     left = [one.remainder * float(np.linalg.norm(column)) for one, column in zip(results, targets.T, strict=True)]
     stopped = any(one.status is Status.INTERRUPTED for one in results)
-    last = [one.steps[-1] if one.steps else Step(np.zeros(len(targets)), 0.0) for one in results]
+    last = [one.steps[-1] if one.steps else (np.zeros(len(targets))) for one in results]
     if any(one.status is Status.STALLED for one in results) or not all(one.keep < 1 for one in last):
         return Promise(None, math.hypot(*left), stopped)
     alpha = np.column_stack([one.v / (1 - one.keep) for one in last])
