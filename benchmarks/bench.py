@@ -52,7 +52,7 @@ def race(tier: str) -> list[Task]:
 def cross_entropy(tier: str) -> list[Task]:
     """Methods of several losses on random classes, to a mean cross-entropy."""
     limits = Limits(seconds={"tiny": 2.0, "quick": 5.0, "full": 60.0}[tier])
-    size, goal = load_problem("classes").SIZES[tier], LEVELS["logistic"][-1]
+    size, goal = load_problem("classes").SIZES[tier], LEVELS["log_loss"][-1]
     return [Task(name, "classes", size, limits, goal) for name in entrants("cross_entropy")]
 
 
@@ -70,7 +70,7 @@ def width(tier: str) -> list[Task]:
 def problems(tier: str) -> list[Task]:
     """Every other problem, those included where we lose."""
     limits = Limits(seconds={"tiny": 2.0, "quick": 3.0, "full": 40.0}[tier])
-    names = [name for name in problem_names() if name != "sphere" and loss_of(name) == "squared"]
+    names = [name for name in problem_names() if name != "sphere" and loss_of(name) == "squared_error"]
     return [
         Task(method, name, load_problem(name).SIZES[tier], limits) for name in names for method in entrants("problems")
     ]

@@ -23,7 +23,7 @@ from thresher import Iteration, MemoryRefused, NotAvailable, Problem
 from thresher.losses import LOSSES, choose_loss
 from thresher.model.network import NetworkSettings
 
-LEVELS = {"squared": (1e-2, 1e-4, 1e-6), "logistic": (1e-1, 1e-2, 1e-3)}  # relative residuals; mean losses
+LEVELS = {"squared_error": (1e-2, 1e-4, 1e-6), "log_loss": (1e-1, 1e-2, 1e-3)}  # relative residuals; mean losses
 Row = dict[str, Any]
 _POINTS = 200  # of a history that are kept
 _REPEATS, _SHORT = 3, 1 / 24  # runs that take less than this share of the seconds allowed are repeated
@@ -38,7 +38,7 @@ class Task(NamedTuple):
     problem: str
     size: Size
     limits: Limits
-    goal: float = LEVELS["squared"][-1]
+    goal: float = LEVELS["squared_error"][-1]
 
 
 def measure(task: Task, told: Callable[[Iteration], object] = lambda record: None) -> Row:

@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 Row = dict[str, Any]
 # Okabe and Ito's colours, which colour-blind people tell apart, and two more; ours are alone in theirs.
 COLOURS = ("#0072B2", "#009E73", "#56B4E9", "#CC79A7", "#000000", "#E69F00", "#7F7F7F", "#882255")
-OWN = dict(zip(OURS, ("#D55E00", "#8C3A00", "#8C3A00"), strict=True))
+OWN = dict(zip(OURS, ("#D55E00", "#8C3A00"), strict=True))
 STYLES = {"second": "-", "first": "--", "none": ":"}
 _FLOOR = 1e-8  # relative residuals below this are rounding
 
@@ -61,7 +61,7 @@ def race_figure(result: dict[str, Any]) -> Figure:
             lines.append(Line(row["label"], row["method"], row["order"], *zip(*points, strict=True)))
     size = result["rows"][0]
     title = f"n = {size['inputs']}, d = {size['dimension']}, {size['width']:,} neurons"
-    squares = size.get("loss", "squared") == "squared"
+    squares = size.get("loss", "squared_error") == "squared_error"
     y = "residual, relative to the first" if squares else "mean cross-entropy"
     return _figure(lines, title=title, x="seconds, from nothing", y=y)
 

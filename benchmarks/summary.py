@@ -17,7 +17,7 @@ from thresher.memory import format_bytes
 Row = dict[str, Any]
 DENSE = ("cgh19", "bpsw21", "dense_pairs", "dense_hadamard")
 FINEST = "1e-06"
-_GOALS = {"squared": "relative residual", "logistic": "mean cross-entropy"}
+_GOALS = {"squared_error": "relative residual", "log_loss": "mean cross-entropy"}
 
 
 class Sheet(NamedTuple):
@@ -63,7 +63,7 @@ def race_tables(result: dict[str, Any]) -> list[Sheet]:
     levels = list(next((row["levels"] for row in result["rows"] if row["levels"]), {}))
     finest = levels[-1] if levels else FINEST
     rows = sorted(result["rows"], key=lambda row: (_seconds_to(row, finest), row.get("relative") or math.inf))
-    where, goal = _where(rows[0]), _GOALS[rows[0].get("loss", "squared")]
+    where, goal = _where(rows[0]), _GOALS[rows[0].get("loss", "squared_error")]
     times = [
         [
             row["label"],

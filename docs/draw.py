@@ -176,7 +176,7 @@ def measure_claim() -> list[tuple[int, float, float, float]]:
     classes = Problem(problem.inputs, problem.targets > 0)
     rows = []
     for width in LADDER:
-        paths = (train(problem, width=width), train(classes, width=width, loss="logistic", tol=1e-3))
+        paths = (train(problem, width=width), train(classes, width=width, loss="log_loss", tol=1e-3))
         looks, more = (float(np.mean([one.looks for one in path.history[2:]])) for path in paths)
         rows.append((width, looks, more, float(width * INPUTS)))
     return rows
@@ -200,7 +200,7 @@ BOXES = {  # name: (x, y, words, room, colour)
     "train": (0.5, 0.92, "the loop", "training/loop.py: n numbers in, n numbers out; never sees a neuron", INK),
     "solver": (0.14, 0.60, "Solver, Factor", "algebra/\nwhich solution?", ORANGE),
     "gram": (0.5, 0.60, "Gram", "engines/gram.py\nG = J Jᵀ, an operator", GREEN),
-    "objective": (0.86, 0.60, "Objective", "training/objectives.py\nwhat is minimised?", PINK),
+    "objective": (0.86, 0.60, "Objective", "training/objectives.py\nwhere to, and how near?", PINK),
     "sketch": (0.14, 0.28, "Sketch", "algebra/sketches.py\nhow is Jᵀ shortened?", ORANGE),
     "engine": (0.5, 0.28, "Engine", "engines/engine.py\nsums over shards, in a fixed order", BLUE),
     "executor": (0.86, 0.28, "Executor", "engines/threads.py\nwhere do shards live?", BLUE),

@@ -292,38 +292,6 @@ def softmax(F):
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def softmax_curvatures(F, Y):
-    """The second derivatives of -Σ y log share, (k, k) for each row, doubled until a step gains half of its promise."""
-    found = []
-    for f, y in zip(F, Y, strict=True):
-        p, scale = softmax(f[None])[0], 1.0
-
-        def loss(g, y=y):
-            return np.log(np.exp(g - g.max()).sum()) + g.max() - y @ g
-
-        while loss(f) - loss(f - (p - y) / p / scale) < ((p - y) ** 2 / p).sum() / scale / 4:
-            scale *= 2
-        found.append(scale * (np.diag(p) - np.outer(p, p)))
-    return found
-
-
-def softmax_step(Ws, signs, X, Y, *, shift):
-    """One generalised Gauss-Newton step of k networks with the softmax loss, for all weights at once: the new weights.
-
-    It is the shortest that solves H J D = Y - shares.
-    """
-    n, k = Y.shape
-    F = np.column_stack([outputs(W, signs, X, shift) for W in Ws])
-    H, slopes = softmax_curvatures(F, Y), softmax(F) - Y
-    Js = [jacobian(W, signs, X, shift) for W in Ws]
-    size = Js[0].shape[1]
-    J = np.zeros((n, k, k * size))  # of output c on row i by all weights of all networks
-    for c in range(k):
-        J[:, c, c * size : (c + 1) * size] = Js[c]
-    step = -np.linalg.pinv(np.vstack([H[i] @ J[i] for i in range(n)]), rcond=1e-9) @ slopes.ravel()
-    return [W + part.reshape(W.shape) for W, part in zip(Ws, np.split(step, k), strict=True)]
-
-
 def left_out(K, place, Y, weights, units, noise):
     """What ridge regression on a kernel, or a Gaussian process, says to each observation when it is not told of it.
 

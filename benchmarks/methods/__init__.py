@@ -26,7 +26,7 @@ from thresher import Problem
 from thresher.errors import not_installed
 from thresher.model.network import NetworkSettings
 
-OURS = ("ours", "ours_hadamard", "ours_margins")  # all others are rivals
+OURS = ("ours", "ours_hadamard")  # all others are rivals
 
 
 class Method(Protocol):

@@ -37,4 +37,4 @@ def load_problem(name: str) -> Made:
 
 
 def loss_of(name: str) -> str:
-    return getattr(load_problem(name), "LOSS", "squared")
+    return getattr(load_problem(name), "LOSS", "squared_error")

@@ -7,7 +7,7 @@ from thresher import Problem
 
 LABEL = "random classes"
 WHY = "two classes that nothing but the inputs' own directions tells apart, to a small mean cross-entropy"
-LOSS = "logistic"
+LOSS = "log_loss"
 SIZES = sphere.SIZES
 
 

@@ -4,8 +4,8 @@ Shards find which pairs of a neuron and an input *fire*, the Gram operator *line
 *move*. With D = W - W(0), one iteration is::
 
     gram   = engine.linearise()                          # G = J Jᵀ here, as an operator
-    factor = solver.prepare(gram, added=objective.added(gram, outputs))
-    value  = factor.solve(objective.right_hand_side(outputs, engine)).value     # (n,)
+    factor = solver.prepare(gram, added=damping)
+    value  = factor.solve(outputs - targets).value       # (n,)
     moved  = engine.move(-fraction * value)              # D <- D - fraction Jᵀ value
 
 An engine is a sum over shards; a shard is a slice of neurons which knows its firing pairs. Everything the loop needs

@@ -1,48 +1,50 @@
 """Losses: what a number that a network puts out is worth beside a target.
 
-A loss says three things of outputs f and targets y, row by row: its value l(y, f), its slope l' and curvature by f. It
-may say more: its *link*, what is predicted where the output is f; the least value that there is; what a target may be.
-
-The curvature is that of a parabola that touches the loss at f and makes a good step: the second derivative where that
-is above zero, or the one that lies above the loss everywhere (:class:`Huber`, :class:`Quantile`).
+Of outputs f and targets y a loss says, row by row, its value l(y, f), and its *link*: what is predicted where the
+output is f. ``train`` asks for one thing more: *targets*, outputs whose mean loss is within a tolerance of the least
+that there is. It takes the network of least change that reaches those, by squares. The Newton method of the estimators
+asks for slopes and curvatures instead, since they weigh a loss against a ridge.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax, softmax, xlogy
+from scipy.special import expit, log_softmax, softmax
 
 from thresher.checks import check_number
 from thresher.errors import InvalidInput
 
 __all__ = [
-    "LOSSES", "Huber", "Logistic", "Loss", "Parabolas", "Poisson", "Quantile", "Softmax", "Squared", "choose_loss",
-    "describe_loss", "fit_parabolas",
+    "LOSSES", "Huber", "Logistic", "Loss", "Poisson", "Quantile", "Softmax", "Squared", "choose_loss", "describe_loss",
 ]  # fmt: skip
 
 Values = NDArray[np.float64]
-_NEEDED = ("value", "slope", "curvature")  # methods of any loss
+_NEEDED = ("targets", "value")  # methods of any loss
 _LEAST_CURVATURE = 1e-6  # of a loss that is all but flat
 _MOST_LOG, _MOST_COUNT = 30.0, 1e12  # of what exp is taken of, and of counts whose logarithm is well below it
-_SHARE = 0.25  # of slope times step that a step must gain; a parabola that is right gains half of it
-_DOUBLINGS = 60
-_ROUNDING = 1e-14  # of a value
 
 
 @runtime_checkable
 class Loss(Protocol):
-    """What is minimised, row by row. Outputs and targets are (n,); those of a loss that is ``joint`` (n, k)."""
+    """What is minimised, row by row. Outputs and targets are (n,); those of a loss that is ``joint`` (n, k).
 
-    joint: bool  # whether all outputs of a row together have one loss
+    ``train`` needs ``targets`` and ``value``; ``slope`` and ``curvature`` are for the estimators.
+    """
+
+    joint: bool  # whether all outputs of a row together have one loss; it is convex then
 
     def check(self, targets: Values) -> None:
         """Raise InvalidInput with the first target that has no loss."""
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return outputs whose mean loss is at most ``tol`` above the least that there is, in the shape of targets."""
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return l(y, f) of each row (n,)."""
@@ -53,14 +55,13 @@ class Loss(Protocol):
     def curvature(self, outputs: Values, targets: Values) -> Values:
         """Return the curvatures by the outputs, in their shape, all above 0.
 
-        Of a joint loss: a diagonal that is above the whole, and equal to it up to where all outputs grow by the same.
+        They are those of parabolas that touch the loss: the second derivatives, or of parabolas that lie above the loss
+        (:class:`Huber`, :class:`Quantile`). Of a joint loss: a diagonal that is above the whole, and equal to it up to
+        where all outputs grow by the same.
         """
 
     def link(self, outputs: Values) -> Values:
         """Return what is predicted, in the shape of the outputs."""
-
-    def least(self, targets: Values) -> Values:
-        """Return the least value that any output has, or comes close to, of each row (n,)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class Squared:
 
     def check(self, targets: Values) -> None:
         """Take any number."""
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return y."""
+        return targets
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return ½ (f - y)²."""
@@ -88,10 +93,6 @@ class Squared:
         """Return the outputs."""
         return outputs
 
-    def least(self, targets: Values) -> Values:
-        """Return 0."""
-        return np.zeros_like(targets)
-
 
 @dataclass(frozen=True)
 class Logistic:
@@ -105,9 +106,17 @@ class Logistic:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise InvalidInput(
-                f"loss='logistic' takes targets from 0 to 1, 1 for one of two classes; row {row} has {targets[row]:g}. "
-                "For labels of -1 and 1 pass (y + 1) / 2."
+                f"loss='log_loss' takes targets from 0 to 1, 1 for one of two classes; row {row} has "
+                f"{targets[row]:g}. For labels of -1 and 1 pass (y + 1) / 2."
             )
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return ±log(1 / (exp tol - 1)) for classes, where the loss is tol; in between less than tol above the least.
+
+        They are the log odds of the targets, drawn towards one half by as little as that takes.
+        """
+        share = min(-2 * math.expm1(-tol), 1.0)
+        return np.log((1 - share) * targets + share / 2) - np.log((1 - share) * (1 - targets) + share / 2)
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return log(1 + exp f) - y f, exact where it is close to 0."""
@@ -125,10 +134,6 @@ class Logistic:
         """Return the probability of 1."""
         return expit(outputs)
 
-    def least(self, targets: Values) -> Values:
-        """Return the entropy of the targets: 0 for whole classes."""
-        return -xlogy(targets, targets) - xlogy(1 - targets, 1 - targets)
-
 
 @dataclass(frozen=True)
 class Softmax:
@@ -142,9 +147,21 @@ class Softmax:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise InvalidInput(
-                "loss='softmax' takes a target for each class: 1 for that of a row and 0 for all others, or shares "
-                f"that add up to 1; those of row {row} add up to {targets[row].sum():g}."
+                "loss='log_loss' of several outputs takes a target for each class: 1 for that of a row and 0 for all "
+                f"others, or shares that add up to 1; those of row {row} add up to {targets[row].sum():g}. Of labels "
+                "that are independent of each other it is thresher.losses.Logistic()."
             )
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return outputs (n, k) that add up to 0 in each row; the loss is tol there, of shares less above the least.
+
+        They are the logarithms of the targets, drawn towards equal shares by as little as that takes. For k classes
+        the output of the right one is log((k - 1) / (exp tol - 1)) above all others.
+        """
+        k = targets.shape[1]
+        share = min(-math.expm1(-tol) * k / (k - 1), 1.0)
+        logs = np.log((1 - share) * targets + share / k)
+        return logs - logs.mean(axis=1, keepdims=True)
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return log Σ exp f_k - Σ y_k f_k."""
@@ -162,10 +179,6 @@ class Softmax:
         """Return the probabilities of the classes."""
         return softmax(outputs, axis=1)
 
-    def least(self, targets: Values) -> Values:
-        """Return the entropy of the targets: 0 for whole classes."""
-        return -xlogy(targets, targets).sum(axis=1)
-
 
 @dataclass(frozen=True)
 class Huber:
@@ -177,6 +190,10 @@ class Huber:
     def check(self, targets: Values) -> None:
         """Take any number."""
         check_number(self.knee, "knee", above=0.0)
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return y."""
+        return targets
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return the parabola within the knee, the line beyond."""
@@ -197,10 +214,6 @@ class Huber:
         """Return the outputs."""
         return outputs
 
-    def least(self, targets: Values) -> Values:
-        """Return 0."""
-        return np.zeros_like(targets)
-
 
 @dataclass(frozen=True)
 class Quantile:
@@ -218,6 +231,10 @@ class Quantile:
         if not 0 < check_number(self.q, "q", above=0.0) < 1:
             raise InvalidInput(f"q must be between 0 and 1; got {self.q:g}.")
         check_number(self.width, "width", above=0.0)
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return y + width (q - ½) / √(q (1 - q)), where the rounded loss is least."""
+        return targets + self.width * (self.q - 0.5) / math.sqrt(self.q * (1 - self.q))
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return ½ (√(r² + width²) - width) + (½ - q) r."""
@@ -237,12 +254,6 @@ class Quantile:
         """Return the outputs."""
         return outputs
 
-    def least(self, targets: Values) -> Values:
-        """Return the value of the best residual: 0 for the median, a little below for others."""
-        lean = 0.5 - self.q
-        best = self.width * (np.sqrt(1 - 4 * lean**2) - 1) / 2
-        return np.full_like(targets, best)
-
 
 @dataclass(frozen=True)
 class Poisson:
@@ -258,6 +269,10 @@ class Poisson:
             raise InvalidInput(
                 f"loss='poisson' takes counts, from 0 on and up to {_MOST_COUNT:g}; row {row} has {targets[row]:g}."
             )
+
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return log(y + tol): the loss is tol above the least for counts of 0, and less for all others."""
+        return np.log(targets + tol)
 
     def value(self, outputs: Values, targets: Values) -> Values:
         """Return exp f - y f."""
@@ -275,14 +290,9 @@ class Poisson:
         """Return the mean."""
         return np.exp(np.minimum(outputs, _MOST_LOG))
 
-    def least(self, targets: Values) -> Values:
-        """Return y - y log y: the value of f = log y."""
-        return targets - xlogy(targets, targets)
-
 
 LOSSES: dict[str, type[Any]] = {
-    "squared": Squared, "logistic": Logistic, "softmax": Softmax, "huber": Huber, "quantile": Quantile,
-    "poisson": Poisson,
+    "squared_error": Squared, "log_loss": Logistic, "huber": Huber, "quantile": Quantile, "poisson": Poisson,
 }  # fmt: skip
 
 
@@ -291,44 +301,61 @@ class _Given:
 
     def __init__(self, loss: Any) -> None:
         self.given = loss
-        self.value, self.slope, self.curvature = (_locked(getattr(loss, name)) for name in _NEEDED)
+        self._targets, self._value = (_locked(getattr(loss, name)) for name in _NEEDED)
         self.joint = bool(getattr(loss, "joint", False))
         self.check = getattr(loss, "check", lambda targets: None)
         self.link = getattr(loss, "link", lambda outputs: outputs)
-        self._least = getattr(loss, "least", lambda targets: np.zeros(len(targets)))
 
-    def least(self, targets: Values) -> Values:
-        """Return the least value of each row, checked."""
-        return _usable(self._least(targets), "least", targets.reshape(len(targets), -1)[:, 0])
+    def targets(self, targets: Values, tol: float) -> Values:
+        """Return the outputs to aim at, checked."""
+        return _usable(self._targets(targets, tol), "targets", targets.shape)
+
+    def value(self, outputs: Values, targets: Values) -> Values:
+        """Return the values (n,), of the right shape."""
+        return _shaped(self._value(outputs, targets), "value", targets.shape[:1])
 
 
-def _locked(function: Callable[[Values, Values], Values]) -> Callable[[Values, Values], Values]:
-    """Return a function whose arguments, those of the training, cannot be written to, and which returns an array."""
+def _locked(function: Callable[..., Any]) -> Callable[..., Values]:
+    """Return a function whose arrays, those of the training, cannot be written to, and which returns an array."""
 
-    def call(outputs: Values, targets: Values) -> Values:
-        views = outputs.view(), targets.view()
+    def call(*arguments: Any) -> Values:
+        views = [one.view() if isinstance(one, np.ndarray) else one for one in arguments]
         for one in views:
-            one.flags.writeable = False
+            if isinstance(one, np.ndarray):
+                one.flags.writeable = False
         return np.asarray(function(*views), dtype=np.float64)
 
     return call
 
 
-def choose_loss(loss: Any) -> Loss:
-    """Return the loss that a name stands for, or an object as one; refuse what is none.
+def _shaped(array: Values, name: str, shape: tuple[int, ...]) -> Values:
+    if array.shape != shape:
+        raise InvalidInput(f"{name} of a loss must return shape {shape}; it returned {array.shape}.")
+    return array
 
-    An object needs ``value``, ``slope`` and ``curvature``. Without ``link`` the outputs are what is predicted, without
-    ``least`` no value is below 0, without ``check`` every number is a target.
+
+def _usable(array: Values, name: str, shape: tuple[int, ...]) -> Values:
+    """Return what a loss says; refuse other shapes, and what is not finite."""
+    if not np.isfinite(_shaped(array, name, shape)).all():
+        row = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise InvalidInput(f"{name} of a loss must be finite; that of row {row} is {array[row]}.")
+    return array
+
+
+def choose_loss(loss: Any, *, outputs: int = 1) -> Loss:
+    """Return the loss of so many outputs that a name stands for, or an object as one; refuse what is none.
+
+    ``"log_loss"`` of several outputs is :class:`Softmax`. An object needs ``targets`` and ``value``. Without ``link``
+    the outputs are what is predicted, without ``check`` every number is a target.
     """
     if isinstance(loss, str) and loss in LOSSES:
-        made: Loss = LOSSES[loss]()
+        made: Loss = Softmax() if loss == "log_loss" and outputs > 1 else LOSSES[loss]()
         return made
     if not isinstance(loss, type) and all(callable(getattr(loss, name, None)) for name in _NEEDED):
-        return loss if type(loss) in LOSSES.values() else _Given(loss)
+        ours = type(loss) in (*LOSSES.values(), Softmax)
+        return loss if ours else _Given(loss)  # type: ignore[return-value]  # which has no slopes and curvatures
     names = ", ".join(repr(one) for one in LOSSES)
-    raise InvalidInput(
-        f"loss must be one of {names}, or an object with the methods value, slope and curvature; got {loss!r}."
-    )
+    raise InvalidInput(f"loss must be one of {names}, or an object with the methods targets and value; got {loss!r}.")
 
 
 def describe_loss(loss: Loss) -> str:
@@ -343,58 +370,3 @@ def _told(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return repr(value)
     return f"array{value.shape}:{hashlib.sha256(repr(value.tolist()).encode()).hexdigest()[:16]}"
-
-
-class Parabolas(NamedTuple):
-    """Slopes and curvatures, in the shape of the outputs, of a parabola for each row."""
-
-    slope: Values
-    curvature: Values
-
-    @property
-    def step(self) -> Values:
-        """From the lowest points to where the parabolas were fitted: outputs less this are where they lead."""
-        return self.slope / self.curvature
-
-
-def fit_parabolas(loss: Loss, outputs: Values, targets: Values) -> Parabolas:
-    """Return the parabolas that touch the loss of each row, narrow enough to be believed.
-
-    A step to the lowest point of a parabola promises a gain of half of slope times step. Where the loss itself gains
-    less than half of what is promised, the curvature is doubled until it does: so no row is sent far beyond where its
-    parabola is like the loss. Of a loss below its parabolas (squares, Huber, quantiles) nothing is ever doubled.
-
-    Raises InvalidInput where a slope or a curvature cannot be used. Cost: O(n) for each doubling.
-    """
-    slope = _usable(loss.slope(outputs, targets), "slope", outputs)
-    curvature = _usable(loss.curvature(outputs, targets), "curvature", outputs)
-    if (curvature <= 0).any():
-        row = int(np.argwhere(curvature <= 0)[0][0])
-        raise InvalidInput(
-            f"the curvature of a loss must be above 0; that of row {row} is {curvature[row]}. Hold it above a small "
-            "number, as with np.maximum(curvature, 1e-6)."
-        )
-    if isinstance(loss, Squared):
-        return Parabolas(slope, curvature)
-    before = _usable(loss.value(outputs, targets), "value", outputs[:, 0] if loss.joint else outputs)
-    raised = curvature.copy()
-    for _ in range(_DOUBLINGS):
-        step = slope / raised
-        with np.errstate(over="ignore", invalid="ignore"):
-            gained = before - loss.value(outputs - step, targets) + _ROUNDING * np.abs(before)
-        short = ~(gained >= _SHARE * (slope * step).reshape(len(slope), -1).sum(axis=1))
-        if not short.any():
-            break
-        raised[short] *= 2
-    return Parabolas(slope, raised)
-
-
-def _usable(values: Any, name: str, like: Values) -> Values:
-    """Return what a loss says as numbers; refuse other shapes, and what is not finite."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != like.shape:
-        raise InvalidInput(f"{name} of a loss must return shape {like.shape}; it returned {array.shape}.")
-    if not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise InvalidInput(f"{name} of a loss must be finite; that of row {row} is {array[row]}.")
-    return array

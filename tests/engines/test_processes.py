@@ -121,7 +121,7 @@ CASES = {
     "poisson": {"twins": True, "start": "poisson", "width": 500, "shift": 1.5, "audit": True},
     "hadamard": {"start": "hadamard", "audit": True},
     "huber": {"loss": "huber", "audit": True},
-    "softmax": {"loss": "softmax", "audit": True},
+    "several classes": {"loss": "log_loss", "audit": True},
 }
 
 
@@ -135,7 +135,7 @@ def test_processes_change_no_bit(case, problems):
     options = {"width": 600, "shift": 0.6, "max_iterations": 4, **CASES[case]}
     if options.get("index") == "dense":
         options["width"] = 80  # shards of this kind are smaller
-    if case == "softmax":
+    if case == "several classes":
         X, first = problems[0].inputs, problems[0].targets > 0
         problems = [Problem(X, first), Problem(X, ~first)]
     here = train_together(problems, **options)

@@ -226,8 +226,8 @@ def test_advice_names_options_that_there_are(inputs, diagonal, rank, shift, widt
     solution = SimpleNamespace(rank=rank, status="solved" if rank == 3 else SimpleNamespace(value="singular"))
     settings = NetworkSettings.checked(width=width, dimension=4, shift=shift)
     problem = Problem(inputs, np.ones(3))
-    aim = objectives.Interpolation(problem)
-    for message in (aim.stalled(gram, solution, settings, remainder=0.5), aim.missed(0.5)):
+    missed = objectives.Squares(problem).missed(0.5)
+    for message in (objectives.why_stalled(gram, solution, settings, problem), missed):
         said = in_options(message)
         known = {name for one in train.params for name in one.opts}
         assert set(re.findall(r"--[a-z-]+", said)) <= known

@@ -402,6 +402,6 @@ def test_files_that_lie_are_refused(told, form, tmp_path):
 def test_classes_together():
     X = random_problem(inputs=12, dimension=6).inputs
     problems = [Problem(X, (np.arange(12) % 3 == k).astype(float)) for k in range(3)]
-    results = train_together(problems, width=4096, loss="softmax", audit=True, **options_of(BOTH, max_iterations=4))
+    results = train_together(problems, width=4096, loss="log_loss", audit=True, **options_of(BOTH, max_iterations=4))
     outputs = np.stack([one.network.predict(X) for one in results], axis=1)
     assert (outputs.argmax(axis=1) == np.arange(12) % 3).all()

@@ -119,7 +119,7 @@ class TestNames:
         ("options", "message"),
         [
             ({"widht": 100}, r"train has no option 'widht'; it has width, .* Did you mean width\?"),
-            ({"width": 100, "loss": "mse"}, r"loss must be one of 'squared', .*, or an object with .*; got 'mse'"),
+            ({"width": 100, "loss": "mse"}, r"loss must be one of 'squared_error', .*, or an object with .*; got 'mse'"),
             ({"width": 100, "learning_rate": 0.1}, "no option 'learning_rate'.*Gauss and Newton"),
             (
                 {"width": 100, "activation": "tanh"},

@@ -47,21 +47,17 @@ def start_engines(
     ranges: Sequence[range],
     targets: Sequence[NDArray[np.float64]],
     first_steps: Sequence[NDArray[np.float64] | None],
-    further: Sequence[float] | None = None,
 ) -> list[tuple[Engine, Started]]:
     """Start one engine per output: start weights and their products with the inputs are made once for all.
 
     ``progress`` is told how many neurons are done, and of how many; ``ranges`` are those of the executor's slices.
     ``targets`` (n,) each tell how far neurons will travel where there is no first step; with one, they
-    end where it leads, as after ``move``. ``further`` are how many times as far they will travel altogether, 1 each
-    unless given.
+    end where it leads, as after ``move``.
 
     Cost: O(mnd) once, and O(mn) per output.
     """
     settings = recipe.settings
     usual = max(firing_probability(settings.limit), 1 / settings.width)  # of the diagonal of the Gram matrix
-    times = [1.0 for _ in targets] if further is None else further
-    steps = zip(targets, first_steps, times, strict=True)
-    sizes = [far * (y / usual if step is None else step) for y, step, far in steps]
+    sizes = [y / usual if step is None else step for y, step in zip(targets, first_steps, strict=True)]
     start = start_shards if recipe.knots is None else start_at_knots
     return [*start(recipe, executor, progress, ranges=ranges, sizes=sizes, first_steps=first_steps)]

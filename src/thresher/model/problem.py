@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +51,12 @@ class Problem:
     def products(self) -> NDArray[np.float64]:
         """Inner products of the inputs, K = X Xᵀ, (n, n). Cost: O(n²d) each time."""
         return self.inputs @ self.inputs.T
+
+    def with_targets(self, targets: ArrayLike) -> Problem:
+        """Return the problem with the same inputs, which are not copied, and other targets (n,)."""
+        other = copy(self)
+        other.targets = _check_targets(targets, self.size)
+        return other
 
     def __repr__(self) -> str:
         return f"Problem({self.size} inputs of dimension {self.dimension})"

@@ -20,7 +20,6 @@ from thresher.errors import InvalidInput
 from thresher.files import Stored, WorkFile, fingerprint, read_file
 from thresher.interfaces import Factor, Gram, Solution, Solver, SolveStatus
 from thresher.model.problem import Problem
-from thresher.training.joint import JointGram
 
 __all__ = ["Checkpoint", "SolutionLog", "Taken"]
 
@@ -78,8 +77,7 @@ class SolutionLog:
         if known is None:
             return (shared or solver.prepare(gram, added=added, iteration=iteration)).solve(rhs)
         if known.factored:
-            for one in gram.parts if isinstance(gram, JointGram) else (gram,):
-                one.dense()  # whether there is a matrix decides how products with it round
+            gram.dense()  # whether there is a matrix decides how products with it round
         return known
 
     def add(self, solution: Solution, fraction: float, *, residual: float, first: float) -> None:
@@ -111,7 +109,6 @@ class Checkpoint:
         starts from the beginning, with a warning
     problems : what is trained
     settings : what fixes the result, as JSON; a file written with other settings is refused
-    joint : whether all problems are one run, whose solutions are (n, k)
 
     Raises InvalidInput if ``resume`` cannot be used, or if without it ``path`` is there and not of a run that ended.
     """
@@ -122,12 +119,9 @@ class Checkpoint:
         resume: Path | bool | None,
         problems: Sequence[Problem],
         settings: Mapping[str, Any],
-        *,
-        joint: bool = False,
     ) -> None:
         self._path, self._ended = path, False
-        self._runs = 1 if joint else len(problems)
-        self._shape = (problems[0].size, len(problems)) if joint else (problems[0].size,)
+        self._runs, self._inputs = len(problems), problems[0].size
         data = fingerprint(
             (problems[0].inputs.shape, len(problems)), (problems[0].inputs, *(one.targets for one in problems))
         )
@@ -170,7 +164,7 @@ class Checkpoint:
         if self._path is None:
             return
         taken = [log.all for log in self.logs]
-        steps = [one.solution.value.ravel() for log in taken for one in log]
+        steps = [one.solution.value for log in taken for one in log]
         metadata = {"taken": [[_describe(one) for one in log] for log in taken], "ended": self._ended}
         stacked = np.stack(steps) if steps else np.empty((0, 0))
         self._file.write({"steps": stacked}, metadata, previous=_previous(self._path))
@@ -179,7 +173,7 @@ class Checkpoint:
         file = self._file._replace(path=path)
         tensors, metadata = file.check(_read_or_offer(path))
         try:
-            return _taken(tensors["steps"], metadata["taken"], runs=self._runs, shape=self._shape)
+            return _taken(tensors["steps"], metadata["taken"], runs=self._runs, inputs=self._inputs)
         except (LookupError, TypeError, ValueError, ArithmeticError):
             raise file.broken() from None
 
@@ -228,14 +222,14 @@ def _describe(taken: Taken) -> list[Any]:
     return [*taken.solution[1:], taken.fraction, taken.residual]
 
 
-def _taken(steps: NDArray[Any], described: Any, *, runs: int, shape: tuple[int, ...]) -> list[list[Taken]]:
+def _taken(steps: NDArray[Any], described: Any, *, runs: int, inputs: int) -> list[list[Taken]]:
     """Return logs from what a file holds; raises one of several errors if it does not fit."""
     total = sum(map(len, described))
-    if len(described) != runs or steps.dtype != np.float64 or steps.shape != (total, math.prod(shape) if total else 0):
+    if len(described) != runs or steps.dtype != np.float64 or steps.shape != (total, inputs if total else 0):
         raise ValueError
     if not np.isfinite(steps).all():
         raise ValueError
-    rows = iter(steps.reshape(total, *shape))
+    rows = iter(steps)
     return [[_one(next(rows), *words) for words in log] for log in described]
 
 

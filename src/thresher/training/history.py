@@ -16,7 +16,6 @@ from thresher.errors import InvalidInput, NotAvailable
 from thresher.export import Arrays, Exports
 from thresher.figures import ORANGE, PINK, notebook_axes
 from thresher.interfaces import Audit, Engine
-from thresher.losses import Loss
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.problem import Problem
 from thresher.notebook import show_facts, show_table
@@ -49,7 +48,7 @@ class Iteration:
 
     iteration: int
     loss: float  # sum of the loss over all inputs after the step: of squares ½ ||f - y||²
-    residual: float  # norm of its slopes by the outputs: of squares ||f - y||
+    residual: float  # ||f - y||; of other losses y are the outputs that are aimed at
     contraction: float  # residual over that of the iteration before; NaN for the start
     step: float  # fraction of the Gauss-Newton step that was taken: below 1 if the full one did not reduce the loss
     looks: int  # pre-activations computed
@@ -201,12 +200,11 @@ class Result(Exports):
 class State(NamedTuple):
     """Where training stands after an iteration; the engine's ``gram()`` and ``weights()`` are made when asked for."""
 
-    problem: Problem
+    problem: Problem  # its targets are, of other losses than squares, the outputs that are aimed at
     settings: NetworkSettings
     outputs: NDArray[np.float64]  # f (n,)
-    residual: NDArray[np.float64]  # slopes of the loss by the outputs (n,): of squares f - y
+    residual: NDArray[np.float64]  # f - y (n,)
     engine: Engine
-    loss: Loss
 
 
 class Callback:

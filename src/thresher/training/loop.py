@@ -1,4 +1,4 @@
-"""The loop: linearise, solve, move; until the objective is close enough to its minimum."""
+"""The loop: linearise, solve, move; until the outputs are near enough to the targets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import MatrixGram
+from thresher.algebra import MatrixGram, relative_damping
 from thresher.engines import start_engines
 from thresher.interfaces import Audit, Effort, Engine, Gram, Moved, Solution, Solver, Started
-from thresher.losses import Squared, describe_loss
+from thresher.losses import describe_loss
 from thresher.model.network import Network
 from thresher.parallel import uninterrupted
 from thresher.theory import limit_kernel
 from thresher.training.checkpoint import Checkpoint, SolutionLog
 from thresher.training.history import History, Iteration, Result, State, Status
-from thresher.training.joint import JointEngine, JointGram, JointSolver
-from thresher.training.objectives import Objective, columns
+from thresher.training.objectives import Objective, why_stalled
 from thresher.training.options import Setup
 
 __all__ = ["Taken", "run_together", "search_line", "start_together"]
@@ -29,6 +28,7 @@ __all__ = ["Taken", "run_together", "search_line", "start_together"]
 Vector = NDArray[np.float64]
 _ASKED = "A callback asked to stop."
 _HALVINGS = 12  # shortest step tried: 2^-12 of the full one
+_ROUNDING = 1e-12  # share of the squares that a step may gain by rounding alone
 _ENOUGH = 1e-4  # share of the gain of a linear network that a step must bring (Armijo's rule)
 
 
@@ -42,15 +42,14 @@ def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Soluti
     checkpoint.begin(first_solutions)
     if any(first_solutions):
         clock.lap("solve")
-    objectives = setup.objectives
-    started = _start_runs(setup, [None if one is None else -one.value for one in first_solutions])
+    started = start_together(setup, [None if one is None else -one.value for one in first_solutions])
     clock.lap("start")
     results: list[Result] = []
     for run, (engine, start) in enumerate(started):
         why_stop = results[-1].message if results and results[-1].status == Status.INTERRUPTED else ""
-        solver = JointSolver(setup.solvers) if setup.loss.joint else setup.solvers[run]
-        one = _Run(setup, objectives[run], solver, engine, checkpoint.logs[run], clock, checkpoint.kept)
-        results += one.go(first_solutions[run], start, why_stop=why_stop)
+        objective, solver, log = setup.objectives[run], setup.solvers[run], checkpoint.logs[run]
+        one = _Run(setup, objective, solver, engine, log, clock, checkpoint.kept)
+        results.append(one.go(first_solutions[run], start, why_stop=why_stop))
     if not {one.status for one in results} & {Status.INTERRUPTED, Status.OUT_OF_ITERATIONS}:
         checkpoint.end()
     return results
@@ -61,54 +60,34 @@ def start_together(setup: Setup, first_steps: Sequence[Vector | None]) -> list[t
     recipe, progress = setup.recipe.at_knots(), setup.callbacks.on_progress
     ranges = setup.ranges()
     executor = setup.place(recipe, ranges, threads=setup.threads)
-    each = [(one.further(), column) for one in setup.objectives for column in columns(one.reach())]
-    further, reach = zip(*each, strict=True)
-    return start_engines(
-        recipe, executor, progress, ranges=ranges, targets=reach, first_steps=first_steps, further=further
-    )
-
-
-def _start_runs(setup: Setup, steps: Sequence[Vector | None]) -> list[tuple[Engine, Started]]:
-    """Start the engine of each run: of one output, or of all together where they have one loss."""
-    if not setup.loss.joint:
-        return [*start_together(setup, steps)]
-    (step,) = steps
-    each = [None for _ in setup.problems] if step is None else columns(step)
-    engines, started = zip(*start_together(setup, each), strict=True)
-    return [(JointEngine(engines), JointEngine.started(started))]
+    targets = [one.problem.targets for one in setup.objectives]
+    return start_engines(recipe, executor, progress, ranges=ranges, targets=targets, first_steps=first_steps)
 
 
 def _limit_solutions(setup: Setup, checkpoint: Checkpoint) -> list[Solution | None]:
     """Solve for the first steps with the limit of the Gram matrix and f = 0, known before there is a neuron.
 
-    The limit is factored once for all outputs to whose diagonal the same is added; for many inputs it is not even made
-    as a whole.
+    The limit is factored once for all outputs; for many inputs it is not even made as a whole.
     """
     if setup.first_step != "limit" or setup.max_iterations == 0:
         return [None for _ in checkpoint.logs]
-    size, outputs = setup.problems[0].size, len(setup.problems)
-    offset = np.full((size, outputs) if setup.loss.joint else size, setup.settings.offset())
-    direct, solvers = setup.direct, setup.solvers
     if setup.matrix:
         limit: Gram = MatrixGram(limit_kernel(setup.recipe.geometry.products, setup.settings.limit))
+        added, solvers = relative_damping(limit, setup.damping), setup.solvers
+        shared = setup.direct.prepare(limit, added=added)  # factored when first needed
     else:
         limit, solver = setup.limit()
-        solvers = [solver for _ in setup.problems]
-    if setup.loss.joint:
-        limit, direct, solvers = JointGram([limit] * outputs), JointSolver([direct] * outputs), [JointSolver(solvers)]
+        added, solvers, shared = relative_damping(limit, setup.damping), [solver for _ in setup.problems], None
     found: list[Solution | None] = []
-    last, shared = None, None
-    for objective, solver, log in zip(setup.objectives, solvers, checkpoint.logs, strict=True):
-        added, rhs = objective.added(limit, offset), objective.right_hand_side(offset)
-        if setup.matrix and (last is None or not np.array_equal(added, last)):
-            last, shared = added, direct.prepare(limit, added=added)  # factored when first needed
-        found.append(log.solve(solver, limit, rhs, added=added, shared=shared))
+    for objective, one, log in zip(setup.objectives, solvers, checkpoint.logs, strict=True):
+        rhs = setup.settings.offset() - objective.problem.targets
+        found.append(log.solve(one, limit, rhs, added=added, shared=shared))
     return found
 
 
 @dataclass
 class _Run:
-    """The training of one output, or of several with one loss, of which outputs, slopes and steps are (n, k)."""
+    """The training of one output."""
 
     setup: Setup
     objective: Objective
@@ -118,11 +97,11 @@ class _Run:
     clock: _Clock
     kept: str  # how to go on after an interrupt
 
-    def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> list[Result]:
+    def go(self, first_solution: Solution | None, started: Started, *, why_stop: str) -> Result:
         self.history, self.audit = History(), Audit()
         self.steps: list[Vector] = []
         self.outputs = started.before.outputs
-        self.loss = self.objective.total(self.outputs)
+        self.squares = self._squares(self.outputs)
         try:
             stop_requested = self._first(first_solution, started)
             status, message = self._iterate(why_stop or (f"{_ASKED}{self.kept}" if stop_requested else ""))
@@ -131,28 +110,23 @@ class _Run:
             if not self.history:  # nothing to give back yet
                 raise
         self.setup.callbacks.on_finish(self._state())
-        left, origin, loss = self._remainder(), self.setup.origin(), describe_loss(self.setup.loss)
-        engines: Sequence[Engine] = self.engine.parts if isinstance(self.engine, JointEngine) else [self.engine]
-        results = []
-        for place, engine in enumerate(engines):
-            network = Network(self.setup.settings, engine.finish())
-            steps = tuple(columns(step)[place] for step in self.steps)
-            about = self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
-            results.append(Result(network, *about, loss))
-            self.setup.callbacks.on_end(results[-1])
-        return results
+        network = Network(self.setup.settings, self.engine.finish())
+        about = self.history, status, message, self.audit, tuple(self.steps), self._remainder(), self.setup.origin()
+        result = Result(network, *about, self.setup.why, started.screen, describe_loss(self.setup.loss))
+        self.setup.callbacks.on_end(result)
+        return result
 
     def _first(self, first_solution: Solution | None, started: Started) -> bool:
         """Record the start and the first step, if it was taken there; return whether a callback asked to stop."""
-        record = self._record(Taken(0.0, self.outputs, self.loss, started.before.effort))
-        self.distance = max(self._remainder(), 1.0)  # from where tol is to be reached
+        record = self._record(Taken(0.0, self.outputs, self.squares, started.before.effort))
+        remainder = self._remainder()
+        self.distance = max(remainder, 1.0) if math.isfinite(remainder) else 1.0  # from where tol is to be reached
         stop = not self.log.repeats and self.setup.callbacks.on_iteration(record)
         self.clock.restart()
         if first_solution is None or started.after is None:
             return stop
-        taken = search_line(
-            self.engine, self.objective, first_solution.value, loss=self.loss, gain=0.0, reached=started.after
-        )
+        targets, value = self.objective.problem.targets, first_solution.value
+        taken = search_line(self.engine, targets, value, squares=self.squares, gain=0.0, reached=started.after)
         return self._accept(first_solution, taken) or stop
 
     def _iterate(self, why_stop: str) -> tuple[Status, str]:
@@ -170,19 +144,18 @@ class _Run:
             if len(history) > self._allowed():
                 return Status.OUT_OF_ITERATIONS, objective.missed(self._remainder())
             self.clock.restart()
-            rhs, solver = objective.right_hand_side(self.outputs), self.solver.after(history[-1].contraction)
-            solution = self.log.solve(
-                solver, gram, rhs, added=objective.added(gram, self.outputs), iteration=history[-1].iteration
-            )
-            gain = objective.gain(gram, solution.value, self.outputs)
+            residual, solver = self.outputs - objective.problem.targets, self.solver.after(history[-1].contraction)
+            added = relative_damping(gram, setup.damping)
+            solution = self.log.solve(solver, gram, residual, added=added, iteration=history[-1].iteration)
+            gain = float(residual @ gram.times(solution.value))  # of a full step, if the network were linear
             self.clock.lap("solve")
-            taken = Taken(0.0, None, self.loss, Effort())
-            if solution.value.any() and gain >= 0:
-                taken = search_line(self.engine, objective, solution.value, loss=self.loss, gain=gain)
+            taken = Taken(0.0, None, self.squares, Effort())
+            if solution.value.any() and gain > _ROUNDING * float(residual @ residual):
+                targets = objective.problem.targets
+                taken = search_line(self.engine, targets, solution.value, squares=self.squares, gain=gain)
             if taken.outputs is None:
                 setup.callbacks.on_iteration(self._record(taken, solution))
-                why = objective.stalled(gram, solution, setup.settings, remainder=self._remainder())
-                return Status.STALLED, why
+                return Status.STALLED, why_stalled(gram, solution, setup.settings, objective.problem)
             why_stop = f"{_ASKED}{self.kept}" if self._accept(solution, taken) else ""
 
     def _accept(self, solution: Solution, taken: Taken) -> bool:
@@ -193,7 +166,7 @@ class _Run:
         repeated = self.log.repeats
         with uninterrupted():  # network and history stay in step
             if taken.outputs is not None:
-                self.outputs, self.loss = taken.outputs, taken.loss
+                self.outputs, self.squares = taken.outputs, taken.squares
             self.gram = self.engine.linearise()
             self.clock.lap("move")
             record = self._record(taken, solution)
@@ -206,9 +179,12 @@ class _Run:
         return self.objective.remainder(self.outputs, first=first)
 
     def _state(self) -> State:
-        slopes = self.objective.slopes(self.outputs)
-        setup, objective = self.setup, self.objective
-        return State(objective.problem, setup.settings, self.outputs, slopes, self.engine, setup.loss)
+        problem = self.objective.problem
+        return State(problem, self.setup.settings, self.outputs, self.outputs - problem.targets, self.engine)
+
+    def _squares(self, outputs: Vector) -> float:
+        residual = outputs - self.objective.problem.targets
+        return float(residual @ residual / 2)
 
     def _allowed(self) -> int:
         if self.setup.max_iterations is not None:
@@ -226,7 +202,7 @@ class _Run:
         effort = taken.effort
         record = Iteration(
             iteration=len(history),
-            loss=size**2 / 2 if isinstance(self.setup.loss, Squared) else self.objective.total(self.outputs),
+            loss=self.objective.total(self.outputs),
             residual=size,
             contraction=size / before if before else math.nan,
             step=taken.fraction,
@@ -258,26 +234,26 @@ class _Run:
 
 
 class Taken(NamedTuple):
-    """The step that was taken: its fraction of the full one (0 if none reduced the loss), where it led, its cost."""
+    """The step that was taken: its fraction of the full one (0 if none was shorter), where it led, its cost."""
 
     fraction: float
     outputs: Vector | None
-    loss: float
+    squares: float
     effort: Effort
 
 
 def search_line(
     engine: Engine,
-    objective: Objective,
+    targets: Vector,
     value: Vector,
     *,
-    loss: float,
+    squares: float,
     gain: float,
     reached: Moved | None = None,
 ) -> Taken:
     """Take the longest step along a solution (n,) that brings enough, and leave the engine there.
 
-    ``loss`` is that of the point where the step starts; ``reached`` is where the full step leads, if that is known.
+    ``squares`` are ½ ||f - y||² where the step starts; ``reached`` is where the full step leads, if that is known.
     Deviation: the paper always takes full steps.
 
     Cost: a move for each step tried.
@@ -290,11 +266,12 @@ def search_line(
         effort = effort.plus(moved.effort)._replace(
             flips=moved.effort.flips, firing=moved.effort.firing, moved=moved.effort.moved
         )
-        there = objective.total(moved.outputs)
-        if math.isfinite(there) and there < loss - _ENOUGH * fraction * gain:
+        residual = moved.outputs - targets
+        there = float(residual @ residual / 2)
+        if math.isfinite(there) and there < squares - _ENOUGH * fraction * gain:
             return Taken(fraction, moved.outputs, there, effort)
     engine.move(np.zeros_like(value))  # back to where we came from
-    return Taken(0.0, None, loss, effort._replace(flips=0, moved=0))
+    return Taken(0.0, None, squares, effort._replace(flips=0, moved=0))
 
 
 class _Clock:

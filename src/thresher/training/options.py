@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thresher.algebra import Cholesky, paper_solver
 from thresher.checks import check_number, check_whole
@@ -18,7 +17,7 @@ from thresher.devices import find_device
 from thresher.engines import Facts, Footprint, Place, Where, place_of, shard_ranges
 from thresher.errors import InvalidInput, not_installed
 from thresher.interfaces import Gram, Solver
-from thresher.losses import Loss, describe_loss
+from thresher.losses import Loss, Squared, describe_loss
 from thresher.memory import allowed_bytes
 from thresher.model.activations import tell
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
@@ -32,7 +31,7 @@ from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
 from thresher.theory.limit_matrix import LimitMatrix
 from thresher.training.history import Callbacks
-from thresher.training.objectives import Objective, check_loss, columns, objectives_of
+from thresher.training.objectives import Objective, choose_objectives
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
@@ -66,6 +65,7 @@ class Setup:
     place: Place  # where neurons live
     first_step: str
     loss: Loss
+    objectives: Sequence[Objective]  # one per problem
     audit: bool
     tol: float
     max_iterations: int | None
@@ -84,18 +84,17 @@ class Setup:
         _check_problems(problems)
         one, where = dict(options), Where.of(options["engine"], options["device"])
         size = problems[0].size if problems else 1
-        loss = check_loss(problems, one["loss"])
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
         if not isinstance(one["audit"], bool | np.bool_):
             raise InvalidInput(f"audit must be True or False; got {one['audit']!r}.")
         tol = check_number(one["tol"], "tol", above=0.0)
+        loss, objectives = choose_objectives(problems, one["loss"], tol=tol)
         settings = _check_settings(problems, one, on_gpu=where.on_gpu)
         if settings.width * firing_probability(settings.limit) < _SILENT:
             first_step = "gram"  # the limit kernel is next to nothing
         dtype = check_dtype(one["dtype"], tol=tol)
-        objectives = objectives_of(problems, loss, tol=tol)
         facts = _facts(objectives, settings, dtype=dtype, first_step=first_step)
         if one["index"] is None and one["method"] is None and _moves_far(facts):
             index, kind = FAR_INDEX, SHARDS[FAR_INDEX]
@@ -127,6 +126,7 @@ class Setup:
             place=place_of(where),
             first_step=first_step,
             loss=loss,
+            objectives=objectives,
             audit=bool(one["audit"]),
             tol=tol,
             max_iterations=None if most is None else check_whole(most, "max_iterations", least=0),
@@ -146,7 +146,7 @@ class Setup:
     @property
     def _footprint(self) -> Footprint:
         return Footprint(
-            _travels(self.objectives), self.settings, self.index, self.kind, self.dtype,
+            [one.problem.targets for one in self.objectives], self.settings, self.index, self.kind, self.dtype,
             self.first_step, self.matrix, self.threads,
         )  # fmt: skip
 
@@ -181,11 +181,6 @@ class Setup:
         limit = LimitMatrix(inputs, shift, memory=max(spare, 0.0), threads=self.threads)
         return LimitGram(limit), first_solver(self.solvers[0], lambda: limit)
 
-    @property
-    def objectives(self) -> list[Objective]:
-        """What is minimised for each problem; for all of them together, where they have one loss."""
-        return objectives_of(self.problems, self.loss, tol=self.tol, damping=self.damping)
-
     def fixed(self) -> dict[str, Any]:
         """Return what decides the result, besides the problems, as JSON."""
         settings = self.settings
@@ -205,6 +200,7 @@ class Setup:
             "solver": repr(self.solvers[0]),
             "damping": self.damping,
             "loss": describe_loss(self.loss),
+            "tol": None if isinstance(self.loss, Squared) else self.tol,  # targets of other losses depend on it
         }
 
 
@@ -222,14 +218,9 @@ def _check_problems(problems: Sequence[Problem]) -> None:
 
 def _facts(objectives: Sequence[Objective], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
     """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
-    travels = _travels(objectives) or [np.zeros(1)]
+    travels = [one.problem.targets for one in objectives] or [np.zeros(1)]
     each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in travels]
     return max(each, key=lambda facts: facts.drift)
-
-
-def _travels(objectives: Sequence[Objective]) -> list[NDArray[np.float64]]:
-    """Return how far each output is to go (n,), up to the sign: the targets, of squares."""
-    return [column for one in objectives for column in columns(one.further() * one.reach())]
 
 
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:

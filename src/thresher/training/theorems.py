@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.checks import check_number
-from thresher.errors import InvalidInput
-from thresher.losses import Squared
 from thresher.theory import Facts, Statement, limit_kernel, smallest_eigenvalue
 from thresher.theory.bounds import (
     check_drift,
@@ -40,8 +38,8 @@ class CheckTheorems(Callback):
     The paper is about ReLU. Of other activations are checked: the limit kernel, its eigenvalue at the start, and
     whether steps halve the residual, which nobody promises.
 
-    ``facts`` holds what the bounds were made of, after the start. Statements about steps are of squares: with another
-    loss there are those about the start, and about how many neurons fire.
+    ``facts`` holds what the bounds were made of, after the start. With another loss than squares statements are about
+    the squares that take its place: targets are the outputs that are aimed at.
 
     Cost: O(n³) and O(d) per coefficient of the weights, per iteration. Memory: four matrices (n, n).
     """
@@ -53,8 +51,6 @@ class CheckTheorems(Callback):
 
     def certify(self, record: Iteration, state: State) -> Sequence[Statement]:
         """Return the statements about the start, or about the iteration just made."""
-        if state.residual.ndim > 1:
-            raise InvalidInput("CheckTheorems is about one output; with loss='softmax' all are one training. Drop it.")
         gram = state.engine.gram().dense()
         smallest = smallest_eigenvalue(gram)
         if record.iteration == 0:
@@ -90,12 +86,8 @@ class CheckTheorems(Callback):
     ) -> tuple[Statement, ...]:
         facts, residual = self.facts, self._residual
         if state.settings.pieces is not None:
-            if not isinstance(state.loss, Squared):
-                return ()
             return (check_halving(facts, record.contraction, exact=False),)
         firing = check_firing(facts, _counts(gram, state), start=False)
-        if not isinstance(state.loss, Squared):
-            return tuple(firing)
         drift = float(state.engine.weights().distances().max(initial=0.0))  # O(d) per coefficient
         exact = record.step == 1.0 and record.damping == 0 and record.solve.endswith("solved")
         # What the induction needs of this step; of the Gram matrix it came from, the last iteration has seen to it.

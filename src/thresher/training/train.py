@@ -67,7 +67,7 @@ def train(
     activation: ActivationName | Activation = "relu",
     twins: bool = False,
     start: str = "random",
-    loss: str | Loss = "squared",
+    loss: str | Loss = "squared_error",
     tol: float = 1e-6,
     max_iterations: int | None = None,
     damping: float = 0.0,
@@ -81,7 +81,7 @@ def train(
 ) -> Result:
     """Train a two-layer network by Gauss-Newton steps: f(x) = 1/sqrt(m) sum of a_r phi(<w_r, x>), until f = y.
 
-    Or until another loss is small.
+    Or until another loss is small: the network of least change that reaches outputs which have that loss.
 
     Parameters
     ----------
@@ -119,10 +119,10 @@ def train(
         n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as ``"poisson"`` where a row fires on less than
         half an input on average, and twins are on; else as ``"hadamard"`` with the certified search on a processor, in
         float32 and from 16 columns on; else ``"random"``
-    loss : l(y, f), what is minimised: ``"squared"``, ½ (f - y)²; ``"logistic"`` for targets 0 and 1, ``"huber"``,
-        ``"quantile"``, ``"poisson"`` for counts; with :func:`train_together` ``"softmax"``; or an object, one of
-        :mod:`thresher.losses` or of your own, with the methods ``value``, ``slope`` and ``curvature``. The network puts
-        out f, of which ``link`` of the loss makes what is predicted: the chance of 1, the mean of a count
+    loss : l(y, f): ``"squared_error"``, ½ (f - y)²; ``"log_loss"`` for targets 0 and 1, ``"huber"``, ``"quantile"``,
+        ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your own, with the methods
+        ``targets`` and ``value``. A loss names outputs at which it is small enough, and steps go there by squares. The
+        network puts out f, of which ``link`` of the loss makes what is predicted: the chance of 1, the mean of a count
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with another loss when its mean is at
         most ``tol`` above the least that it can be
     max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
@@ -139,8 +139,8 @@ def train(
         interrupted one is refused without ``resume``
     resume : True to go on from the file of ``checkpoint``, or to start, with a warning, if it is not there yet; or the
         name of a checkpoint, of the same problem and settings. Iterations it knows are made again without their solves,
-        and callbacks are not told of them. The result is that of a run that was never interrupted, to the bit. ``tol``,
-        ``max_iterations``, ``threads`` and ``callbacks`` may be others than before
+        and callbacks are not told of them. The result is that of a run that was never interrupted, to the bit. ``tol``
+        (of squares), ``max_iterations``, ``threads`` and ``callbacks`` may be others than before
 
     Returns
     -------
@@ -222,8 +222,8 @@ def _warn_of_rows(setup: Setup) -> None:
 def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
 
-    With ``loss="softmax"`` they have one loss together, one per class: targets are 1 for rows of the class and 0 for
-    others. Then all results have one history, and ``link`` of the loss makes chances of their outputs (n, k).
+    With ``loss="log_loss"`` they are one per class: targets are 1 for rows of the class and 0 for others, and ``link``
+    of :class:`~thresher.losses.Softmax` makes chances of their outputs (n, k).
 
     Takes the options of :func:`train` and otherwise returns what it would for each problem alone, to the bit. Start
     weights and their products with the inputs, the bulk of the work, are made once (by certified and dense shards); so
@@ -238,7 +238,7 @@ def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
     setup.require_memory()
     if not problems:
         return []
-    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()}, joint=setup.loss.joint)
+    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})
     try:
         with blas_for_size(problems[0].size):
             return run_together(setup, checkpoint)
