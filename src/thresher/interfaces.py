@@ -161,10 +161,10 @@ class Solution(NamedTuple):
 
 
 class Factor(Protocol):
-    """A system (G + added) that was prepared: solves for any right-hand side, from any starting point."""
+    """A system (G + added) that was prepared: solves for any right-hand side."""
 
-    def solve(self, rhs: NDArray[np.float64], *, x0: NDArray[np.float64] | None = None) -> Solution:
-        """Return the solution for right-hand side (n,); an iteration starts from ``x0`` (n,), or from zero."""
+    def solve(self, rhs: NDArray[np.float64]) -> Solution:
+        """Return the solution for right-hand side (n,)."""
 
 
 @runtime_checkable

@@ -147,7 +147,7 @@ class Multiplied(NamedTuple):
     factor: DirectFactor
     times: float
 
-    def solve(self, rhs, *, x0=None):
+    def solve(self, rhs):
         solution = self.factor.solve(rhs)
         return solution._replace(value=self.times * solution.value)
 

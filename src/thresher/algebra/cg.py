@@ -1,4 +1,4 @@
-"""The conjugate gradient method, from any starting point, with anything as a preconditioner."""
+"""The conjugate gradient method, with anything as a preconditioner."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ class ConjugateFactor:
     tol: float
     most: int
 
-    def solve(self, rhs: Vector, *, x0: Vector | None = None) -> Solution:
-        """Return the solution for right-hand side (n,), searched from ``x0`` (n,) on."""
+    def solve(self, rhs: Vector) -> Solution:
+        """Return the solution for right-hand side (n,)."""
         system, n = self.system, len(rhs)
-        search = Search(system, rhs, self.tol, x0=x0)
+        search = Search(system, rhs, self.tol)
         direction, energy = np.zeros(n), 0.0
         while search.goes_on(self.most):
             steepest = self.apply(search.residual)

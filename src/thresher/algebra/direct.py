@@ -65,8 +65,8 @@ class DirectFactor:
         made = self._factor()
         return made if isinstance(made, LowerFactor) else None
 
-    def solve(self, rhs: Vector, *, x0: Vector | None = None) -> Solution:
-        """Return the solution for right-hand side (n,); no starting point makes it easier. Cost: O(n²)."""
+    def solve(self, rhs: Vector) -> Solution:
+        """Return the solution for right-hand side (n,). Cost: O(n²)."""
         made, system = self._factor(), self._system
         if isinstance(made, LowerFactor):
             value, status, rank = made.solve(rhs), SolveStatus.SOLVED, len(rhs)
@@ -156,11 +156,11 @@ class _ReusedFactor:
             system, apply = System(dense, added), solver.factor.solve
             self._old = ConjugateFactor(system, apply, tol=solver.tol, most=solver.patience)
 
-    def solve(self, rhs: Vector, *, x0: Vector | None = None) -> Solution:
-        """Return the solution for right-hand side (n,), searched from ``x0`` (n,) on as long as there is no factor."""
+    def solve(self, rhs: Vector) -> Solution:
+        """Return the solution for right-hand side (n,)."""
         spent = 0
         if self._old is not None:
-            solution = self._old.solve(rhs, x0=x0)
+            solution = self._old.solve(rhs)
             if solution.status is SolveStatus.SOLVED:
                 return solution
             spent = solution.inner_iterations

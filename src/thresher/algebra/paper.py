@@ -150,11 +150,11 @@ class _SketchedFactor(NamedTuple):
     tol: float
     most: int
 
-    def solve(self, rhs: Vector, *, x0: Vector | None = None) -> Solution:
-        """Return the solution for right-hand side (n,), searched from ``x0`` (n,) on."""
+    def solve(self, rhs: Vector) -> Solution:
+        """Return the solution for right-hand side (n,)."""
         system, triangle = self.system, self.triangle
         gauge = partial(triangle.solve, transposed=True)
-        search = Search(system, rhs, self.tol, x0=x0, gauge=gauge)
+        search = Search(system, rhs, self.tol, gauge=gauge)
         while search.goes_on(self.most):
             # z <- z - length * Mᵀ(M z - Rᵀ r), carried as g = R z and the residual r - G g.
             descent = triangle.solve(system.times(triangle(search.residual)), transposed=True)

@@ -52,8 +52,8 @@ class System(NamedTuple):
 class Search:
     """An iterate with its residual, the best seen so far, and the decision to go on.
 
-    Works on the right-hand side (n,) divided by its norm, so that no scale overflows. It starts from ``x0`` (n,), or
-    from zero where that is nearer. Progress is read off a ``gauge`` of the residual: the one that the iteration
+    Works on the right-hand side (n,) divided by its norm, so that no scale overflows. It starts from
+    zero. Progress is read off a ``gauge`` of the residual: the one that the iteration
     decreases.
     """
 
@@ -65,7 +65,6 @@ class Search:
         rhs: Vector,
         tol: float,
         *,
-        x0: Vector | None = None,
         gauge: Callable[[Vector], Vector] = np.asarray,
     ) -> None:
         self._unit = math.ldexp(1.0, math.frexp(norm(rhs))[1])  # a power of two: dividing by it is exact
@@ -73,11 +72,6 @@ class Search:
         self._size = norm(self._rhs)
         self._goal, self._gauge = tol * self._size, gauge
         self._value, self.residual = np.zeros_like(self._rhs), self._rhs
-        if x0 is not None and np.isfinite(x0).all():
-            value = x0 / self._unit
-            residual = self._rhs - system.times(value)
-            if norm(residual) <= self._size:
-                self._value, self.residual = value, residual
         self._best: tuple[float, Vector, Vector | None] = (math.inf, self._value, self.residual)
         self._mark = (math.inf, 0)  # the gauge when it last fell by a per cent, and when that was
         self._iterations = 0

@@ -60,7 +60,7 @@ class _DeviceFactor:
     def __init__(self, gram: Gram, added: float | Vector) -> None:
         self._gram, self._added, self._system = gram, added, System(gram, added)
 
-    def solve(self, rhs: Vector, *, x0: Vector | None = None) -> Solution:
+    def solve(self, rhs: Vector) -> Solution:
         """Return the solution for right-hand side (n,). Cost: O(n²)."""
         made = self._made
         if not isinstance(made, Lower):
