@@ -15,17 +15,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import page, results
 from benchmarks.environment import environment
 from benchmarks.summary import Sheet, fit_exponent
-from thresher import Problem, Status, train, train_together
+from thresher import Status, train
 from thresher.datasets import random_problem
 
 LOSSES = ("squared_error", "log_loss", "log_loss, three classes", "huber", "quantile", "poisson")
 LOSS = 1e-3  # mean loss that others than squares go to
+Matrix = NDArray[Any]
 COUNTERS = ("moved", "visits", "touches", "flips", "firing")
 
 
@@ -41,28 +43,27 @@ def measure(width: int, *, inputs: int, dimension: int) -> dict[str, float]:
     return row
 
 
-def loss_problem(loss: str, *, inputs: int, dimension: int) -> tuple[list[Problem], dict[str, Any]]:
-    """Return problems with targets that a loss takes, one for each output, and options of their training."""
+def loss_problem(loss: str, *, inputs: int, dimension: int) -> tuple[Matrix, Matrix, dict[str, Any]]:
+    """Return inputs (n, d), targets (n, k) that a loss takes, and options of the training."""
     problem = random_problem(inputs=inputs, dimension=dimension)
-    X, y = problem.inputs, problem.targets
+    y = problem.targets
     counts = np.random.default_rng(0).poisson(np.exp(np.minimum(y, 5.0)))
     kinds = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
-    targets = {"log_loss": [y > 0], "poisson": [counts], LOSSES[2]: [kinds == k for k in range(3)]}.get(loss, [y])
-
+    targets = {"log_loss": y > 0, "poisson": counts, LOSSES[2]: np.eye(3)[kinds]}.get(loss, y)
     tol = 1e-6 if loss == LOSSES[0] else LOSS
-    return [Problem(X, one) for one in targets], {"loss": loss.split(",")[0], "tol": tol}
+    return problem.inputs, targets.reshape(len(y), -1), {"loss": loss.split(",")[0], "tol": tol}
 
 
 def looks_of(loss: str, widths: Sequence[int], *, inputs: int, dimension: int) -> list[dict[str, float]]:
     """Return looks per iteration after the first, as a share of all pairs too, and how many iterations it took."""
-    problems, options = loss_problem(loss, inputs=inputs, dimension=dimension)
+    X, targets, options = loss_problem(loss, inputs=inputs, dimension=dimension)
     rows = []
     for width in widths:
-        results = train_together(problems, width=width, **options)
-        looks = sum(float(np.mean([step.looks for step in one.history[2:] or one.history[1:]])) for one in results)
-        steps = max(len(one.history) - 1 for one in results)
-        rows.append({"width": width, "looks": looks, "pairs": width * inputs * len(problems), "iterations": steps})
-        rows[-1]["converged"] = float(all(one.status == Status.CONVERGED for one in results))
+        result = train(X, targets, width=width, **options)
+        looks = float(np.mean([step.looks for step in result.history[2:] or result.history[1:]]))
+        pairs = width * inputs * targets.shape[1]
+        rows.append({"width": width, "looks": looks, "pairs": pairs, "iterations": len(result.history) - 1})
+        rows[-1]["converged"] = float(result.status == Status.CONVERGED)
     return rows
 
 

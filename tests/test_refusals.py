@@ -17,10 +17,8 @@ from thresher import (
     Problem,
     ThresherError,
     default_shift,
-    replay,
     to_sphere,
     train,
-    train_together,
 )
 from thresher.algebra import SKETCHES, SOLVERS, Cholesky, Sketched, SketchQR
 from thresher.devices import DEVICES
@@ -277,15 +275,6 @@ BAD_PARTS = {
         r"alpha_bar must be above 0 and at most 1; got 1\.1",
     ),
     "alpha_bar nan": (lambda: default_shift(100, alpha_bar=NAN), r"alpha_bar must be a finite number; got nan"),
-    "problems": (lambda: train_together(3, width=16), r"problems must be a list of thresher\.Problem; got int"),
-    "a problem": (
-        lambda: train_together([INPUTS], width=16),
-        r"must be a thresher\.Problem; got ndarray\. Use Problem",
-    ),
-    "steps": (
-        lambda: replay(Problem(INPUTS, TARGETS), steps=3, width=16),
-        r"steps must be a list of steps, .* got int",
-    ),
     "width of the shift": (lambda: default_shift(0), r"width must be at least 1"),
 }
 

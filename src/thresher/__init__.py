@@ -36,10 +36,7 @@ if TYPE_CHECKING:
         Iteration,
         Result,
         Status,
-        replay,
-        replay_together,
         train,
-        train_together,
     )
 
 __all__ = [
@@ -73,11 +70,8 @@ __all__ = [
     "evaluate",
     "load",
     "plot_effects",
-    "replay",
-    "replay_together",
     "to_sphere",
     "train",
-    "train_together",
 ]
 
 __version__ = "0.3.0.dev0"
@@ -95,8 +89,7 @@ _LATER = {
     "thresher.report": ("Evaluation", "evaluate", "load"),
     "thresher.report.pictures": ("plot_effects",),
     "thresher.training": (
-        "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "replay", "replay_together", "train",
-        "train_together",
+        "Callback", "CheckTheorems", "History", "Iteration", "Result", "Status", "train",
     ),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _LATER.items() for name in names}

@@ -4,12 +4,13 @@ import threading
 
 import numpy as np
 import pytest
+from columns import train_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 from test_solvers import SOLVING, TOL, ExplicitGram, assert_honest, gram_of, norm, random_vector, singular_case
 
-from thresher import Problem, train, train_together
+from thresher import Problem, train
 from thresher.algebra import (
     Cholesky,
     ConjugateGradient,
@@ -172,7 +173,7 @@ def test_a_singular_matrix_is_not_remembered():
 def test_the_limit_kernel_is_factored_once_for_several_outputs(solver, factored):
     X = random_problem(inputs=30, dimension=12).inputs
     problems = [Problem(X, np.random.default_rng(seed).normal(size=30)) for seed in range(4)]
-    together = train_together(problems, width=3000, solver=solver)
+    together = train_columns(problems, width=3000, solver=solver)
     later = sum(record.factored for result in together for record in result.history[2:])
     assert len(factored) == 1 + later
     assert later == 0 or solver == "auto"

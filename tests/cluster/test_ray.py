@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'thresher-ml[ray]'")
 import ray
+from columns import train_columns
 
 from thresher import (
     InvalidInput,
@@ -26,7 +27,6 @@ from thresher import (
     WorkerLost,
     to_sphere,
     train,
-    train_together,
 )
 from thresher.engines import engine as engines
 from thresher.engines import ray_cluster
@@ -86,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_all_that_the_local_engine_has(cluster, case):
     some, options = problems(2), {**SMALL, "max_iterations": 4, **CASES[case]}
-    for here, there in zip(train_together(some, **options), train_together(some, engine="ray", **options), strict=True):
+    for here, there in zip(train_columns(some, **options), train_columns(some, engine="ray", **options), strict=True):
         assert_same(here, there)
 
 
@@ -125,7 +125,7 @@ def test_a_shard_that_is_killed_in_any_phase_changes_no_bit(cluster, kill, phase
 @pytest.mark.slow
 def test_shards_killed_at_random_change_no_bit(cluster, monkeypatch):
     rng, some = np.random.default_rng(0), problems(2)
-    here = train_together(some, **SMALL)
+    here = train_columns(some, **SMALL)
     ask, killed = ray_cluster.RayExecutor._ask, []
 
     def reckless(executor, call):
@@ -140,7 +140,7 @@ def test_shards_killed_at_random_change_no_bit(cluster, monkeypatch):
         return ask(executor, call)
 
     monkeypatch.setattr(ray_cluster.RayExecutor, "_ask", reckless)
-    there = train_together(some, engine=Ray(workers=3), **SMALL)
+    there = train_columns(some, engine=Ray(workers=3), **SMALL)
     assert len(killed) > 1
     for one, other in zip(here, there, strict=True):
         assert_same(one, other)
@@ -208,8 +208,8 @@ def test_the_log_is_small_and_forgets_outputs(cluster, monkeypatch):
 
     monkeypatch.setattr(ray_cluster.RayExecutor, "_ask", watched)
     some = problems(2)
-    results = train_together(some, engine=Ray(workers=1), **SMALL)
-    for here, there in zip(train_together(some, **SMALL), results, strict=True):
+    results = train_columns(some, engine=Ray(workers=1), **SMALL)
+    for here, there in zip(train_columns(some, **SMALL), results, strict=True):
         assert_same(here, there)
     steps = 2 + sum(len(one.history) for one in results)
     assert max(size for size, _ in kept) < steps * (8 * some[0].size + 300)

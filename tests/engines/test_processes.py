@@ -9,9 +9,10 @@ from operator import methodcaller
 
 import numpy as np
 import pytest
+from columns import train_columns
 from threadpoolctl import threadpool_limits
 
-from thresher import Problem, to_sphere, train, train_together
+from thresher import Problem, to_sphere, train
 from thresher.engines import engine as engines
 from thresher.shards import Slice
 from thresher.training.history import Iteration
@@ -138,8 +139,8 @@ def test_processes_change_no_bit(case, problems):
     if case == "several classes":
         X, first = problems[0].inputs, problems[0].targets > 0
         problems = [Problem(X, first), Problem(X, ~first)]
-    here = train_together(problems, **options)
-    there = train_together(problems, engine=ProcessExecutor, **options)
+    here = train_columns(problems, **options)
+    there = train_columns(problems, engine=ProcessExecutor, **options)
     assert [len(some) for some in ProcessExecutor.made] == [3]
     for one, other in zip(here, there, strict=True):
         assert told(one) == told(other)

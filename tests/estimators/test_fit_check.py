@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from thresher.estimators.models.fit_check import Asked, check_answers
 from thresher.estimators.pipeline.few_rows import FewRows
 from thresher.estimators.processor import Cpu
 from thresher.model.network import Network
-from thresher.model.problem import Problem
 from thresher.training import Status
 
 GIVEN = {
@@ -170,14 +170,14 @@ class TestInterpolation:
         assert math.isnan(check.left_out_error)
 
     def test_another_network_is_refused(self, table, monkeypatch):
-        train = interpolation.train_together
+        train = interpolation.train
 
-        def swapped(problems, **options):
-            other = [Problem(one.inputs, one.targets[::-1].copy()) for one in problems]
-            pairs = zip(train(problems, **options), train(other, **options), strict=True)
-            return [replace(right, network=wrong.network) for right, wrong in pairs]
+        def swapped(inputs, targets, **options):
+            pairs = (train(inputs, some, **options).outputs for some in (targets, targets[::-1]))
+            outputs = [replace(right, network=wrong.network) for right, wrong in zip(*pairs, strict=True)]
+            return SimpleNamespace(outputs=outputs)
 
-        monkeypatch.setattr(interpolation, "train_together", swapped)
+        monkeypatch.setattr(interpolation, "train", swapped)
         with pytest.raises(InvalidInput, match="do not answer as they did in training"):
             self.fit(table)
 

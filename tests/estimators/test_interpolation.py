@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from columns import train_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import thresher
-from thresher import InvalidInput, Problem, SphereLift, Status, ThresherClassifier, ThresherRegressor, train_together
+from thresher import InvalidInput, Problem, SphereLift, Status, ThresherClassifier, ThresherRegressor
 from thresher.export import predict_arrays
 from thresher.model.weights import Weights
 
@@ -87,7 +88,7 @@ def test_labels_are_met(rows, seed, classes):
     np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], labels)
 
 
-def test_it_is_train_together_on_lifted_rows():
+def test_it_is_train_on_lifted_rows():
     X, y = table()
     Y = np.column_stack([y, y**2])
     model = ThresherRegressor(**SMALL).fit(X, Y)
@@ -96,7 +97,7 @@ def test_it_is_train_together_on_lifted_rows():
     np.testing.assert_allclose(model.inputs_, lift.transform(X)[order], atol=1e-15)
     targets = model.target_scaling_.apply(Y)[order]
     seed = model.results_[0].network.settings.start.seed
-    results = train_together([Problem(model.inputs_, one) for one in targets.T], width=2048, seed=seed, twins=True)
+    results = train_columns([Problem(model.inputs_, one) for one in targets.T], width=2048, seed=seed, twins=True)
     for one, other in zip(model.results_, results, strict=True):
         assert isinstance(one.network.weights, Weights)
         np.testing.assert_array_equal(one.network.weights.coefficients, other.network.weights.coefficients)

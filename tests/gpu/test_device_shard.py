@@ -10,6 +10,7 @@ from grams import random_inputs
 pytest.importorskip("torch", reason="needs torch: pip install 'thresher-ml[gpu]'")
 pytest.importorskip("triton", reason="needs triton: pip install 'thresher-ml[gpu]'")
 
+from columns import train_columns
 from test_contract import SHIFT, Story
 
 import thresher
@@ -149,8 +150,8 @@ def test_several_outputs_are_trained_together():
     X = random_inputs(7, 4)
     problems = [Problem(X, np.random.default_rng(seed).normal(size=7)) for seed in range(2)]
     for mine, yours in zip(
-        thresher.train_together(problems, width=96, device="cuda"),
-        thresher.train_together(problems, width=96),
+        train_columns(problems, width=96, device="cuda"),
+        train_columns(problems, width=96),
         strict=True,
     ):
         assert [a.flips for a in mine.history] == [b.flips for b in yours.history]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from columns import train_columns
 from hypothesis import settings
 from properties import examples
 from reliability.soak import make_problem
@@ -18,7 +19,7 @@ from test_judgement import (  # noqa: F401
     test_pairs_that_float32_cannot_place_are_decided_in_float64,
 )
 
-from thresher import BrokenCertificate, Problem, train, train_together
+from thresher import BrokenCertificate, Problem, train
 from thresher.datasets import random_problem
 from thresher.loops import screen
 from thresher.loops.instructions.whole import PLAIN, Way
@@ -118,7 +119,7 @@ def test_outputs_choose_for_themselves(able):
     problem = random_problem(inputs=20, dimension=20)
     problems = [problem, Problem(problem.inputs, 10 * problem.targets)]
     options = {"width": 2**16, "shift": 2.2, "max_iterations": 1}
-    together = train_together(problems, **options)
+    together = train_columns(problems, **options)
     assert [one.screen for one in together] == ["8 bits, plain loops", "float32"]
     for one, problem in zip(together, problems, strict=True):
         alone = train(problem, **options)

@@ -7,6 +7,7 @@ from itertools import pairwise
 import naive
 import numpy as np
 import pytest
+from columns import replay, train_columns
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from properties import examples
@@ -19,10 +20,8 @@ from thresher import (
     InvalidInput,
     Problem,
     ThresherError,
-    replay,
     to_sphere,
     train,
-    train_together,
 )
 from thresher.datasets import random_problem
 from thresher.engines import start_engine
@@ -147,7 +146,7 @@ class TestTraining:
         other = Problem(problem.inputs, problem.targets[::-1])
         options = options_of(activation, width=1000, max_iterations=4)
         result = train(problem, threads=2, **options)
-        together = train_together([other, problem], threads=1, **options)[1]
+        together = train_columns([other, problem], threads=1, **options)[1]
         again = replay(problem, steps=result.steps, **options)
         train(problem, checkpoint=tmp_path / "run", **{**options, "max_iterations": 2})
         resumed = train(problem, resume=tmp_path / "run", **options)
@@ -402,6 +401,6 @@ def test_files_that_lie_are_refused(told, form, tmp_path):
 def test_classes_together():
     X = random_problem(inputs=12, dimension=6).inputs
     problems = [Problem(X, (np.arange(12) % 3 == k).astype(float)) for k in range(3)]
-    results = train_together(problems, width=4096, loss="log_loss", audit=True, **options_of(BOTH, max_iterations=4))
+    results = train_columns(problems, width=4096, loss="log_loss", audit=True, **options_of(BOTH, max_iterations=4))
     outputs = np.stack([one.network.predict(X) for one in results], axis=1)
     assert (outputs.argmax(axis=1) == np.arange(12) % 3).all()

@@ -7,11 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
+from columns import train_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
-from thresher import Callback, CheckTheorems, InvalidInput, Problem, Status, to_sphere, train, train_together
+from thresher import Callback, CheckTheorems, InvalidInput, Problem, Status, to_sphere, train
 from thresher.algebra import DirectFactor, ReusedFactor
 from thresher.datasets import random_problem
 from thresher.files import read_file, write_file
@@ -118,7 +119,7 @@ def test_several_outputs(first_step, moment, tmp_path):
     X, path = random_problem(inputs=20, dimension=8).inputs, tmp_path / "run"
     problems = [Problem(X, np.roll(np.arange(20.0), k)) for k in range(3)]
     options = {"width": 1000, "first_step": first_step}
-    whole = train_together(problems, **options)
+    whole = train_columns(problems, **options)
 
     class KillTheSecond(Callback):
         outputs = 0
@@ -133,10 +134,10 @@ def test_several_outputs(first_step, moment, tmp_path):
                 raise Killed
 
     with pytest.raises(Killed):
-        train_together(problems, **options, callbacks=[KillTheSecond()], checkpoint=path)
-    assert list(map(story, train_together(problems, **options, resume=path))) == list(map(story, whole))
+        train_columns(problems, **options, callbacks=[KillTheSecond()], checkpoint=path)
+    assert list(map(story, train_columns(problems, **options, resume=path))) == list(map(story, whole))
     with pytest.raises(InvalidInput, match="written with outputs=3; this run has outputs=2"):
-        train_together(problems[:2], **options, resume=path)
+        train_columns(problems[:2], **options, resume=path)
 
 
 def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path):
@@ -168,7 +169,7 @@ class TestWhatIsThereAlready:
         ):
             train(self.PROBLEM, width=300, checkpoint=tmp_path / "run")
         with pytest.raises(InvalidInput, match="holds an interrupted run"):
-            train_together([self.PROBLEM], width=302, checkpoint=str(tmp_path / "run"))
+            train_columns([self.PROBLEM], width=302, checkpoint=str(tmp_path / "run"))
         assert (tmp_path / "run").read_bytes() == before
         assert story(train(self.PROBLEM, width=300, checkpoint=tmp_path / "run", resume=True)) == story(
             train(self.PROBLEM, width=300)
@@ -237,7 +238,7 @@ class TestCallbacksOfAResumedRun:
         callback = Stop()
         for resume in (False, True):
             callback.output = 0
-            results = train_together(problems, width=1000, checkpoint=path, callbacks=[callback], resume=resume)
+            results = train_columns(problems, width=1000, checkpoint=path, callbacks=[callback], resume=resume)
         expected = [(k, t) for k, one in enumerate(results) for t in range(len(one.history))]
         assert sorted(told) == expected
 

@@ -6,7 +6,7 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from thresher import InvalidInput, Problem, Status, to_sphere, train, train_together
+from thresher import InvalidInput, Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.theory import firing_probability, largest_shift
 
@@ -119,7 +119,10 @@ class TestNames:
         ("options", "message"),
         [
             ({"widht": 100}, r"train has no option 'widht'; it has width, .* Did you mean width\?"),
-            ({"width": 100, "loss": "mse"}, r"loss must be one of 'squared_error', .*, or an object with .*; got 'mse'"),
+            (
+                {"width": 100, "loss": "mse"},
+                r"loss must be one of 'squared_error', .*, or an object with .*; got 'mse'",
+            ),
             ({"width": 100, "learning_rate": 0.1}, "no option 'learning_rate'.*Gauss and Newton"),
             (
                 {"width": 100, "activation": "tanh"},
@@ -129,15 +132,23 @@ class TestNames:
         ],
     )
     def test_options_that_there_are_not(self, options, message):
-        with pytest.raises(InvalidInput, match=message):
-            train(self.X, self.y, **options)
-        with pytest.raises(InvalidInput, match=message):
-            train_together([Problem(self.X, self.y)], **options)
+        for y in (self.y, self.y[:, None]):
+            with pytest.raises(InvalidInput, match=message):
+                train(self.X, y, **options)
 
-    def test_several_outputs_name_what_takes_them(self):
-        for y in (np.zeros((6, 2)), [[0.0, 1.0]] * 6):
-            with pytest.raises(InvalidInput, match=r"got shape \(6, 2\).*train_together.*ThresherRegressor"):
+    def test_columns_that_cannot_be_targets(self):
+        for y, message in (
+            (np.zeros((6, 0)), "targets must not be empty"),
+            (np.zeros((5, 2)), "there are 6 inputs and 5 targets"),
+            (np.full((6, 2), np.nan), "targets must be finite; row 0, column 0 is nan"),
+            ([["a", "b"]] * 6, "targets must be numbers"),
+            (np.full((6, 2), 1e30), "the largest target must be between"),
+            (np.zeros((6, 2, 2)), "targets must have shape"),
+        ):
+            with pytest.raises(InvalidInput, match=message):
                 train(self.X, y, width=100)
+        with pytest.raises(InvalidInput, match=r"got shape \(6, 2\).*train\(X, Y\)"):
+            Problem(self.X, np.zeros((6, 2)))
         with pytest.raises(InvalidInput, match="one rectangular array"):
             train(self.X, [[0.0], [1.0, 2.0]] * 3, width=100)
 

@@ -4,9 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from columns import train_columns
 from scipy import stats
 
-from thresher import InvalidInput, Problem, Status, train, train_together
+from thresher import InvalidInput, Problem, Status, train
 from thresher.algebra import Cholesky, MatrixGram, ReusedFactor, Sketched
 from thresher.datasets import random_problem
 from thresher.engines import Footprint, start_engine
@@ -76,7 +77,7 @@ def test_several_outputs_are_what_each_would_be_alone(index, first_step, start):
     inputs = random_problem(inputs=30, dimension=12).inputs
     problems = [Problem(inputs, np.random.default_rng(seed).normal(size=30)) for seed in range(3)]
     options = {"width": 3000, "index": index, "first_step": first_step, "start": start}
-    for problem, together in zip(problems, train_together(problems, **options), strict=True):
+    for problem, together in zip(problems, train_columns(problems, **options), strict=True):
         alone = train(problem, **options)
         assert together.status == Status.CONVERGED
         assert [one.loss for one in together.history] == [one.loss for one in alone.history]
@@ -93,18 +94,15 @@ def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
 
     monkeypatch.setattr(StartBlock, "make", classmethod(count))
     inputs = random_problem(inputs=10, dimension=5).inputs
-    train_together([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000)
+    train_columns([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000)
     assert sum(map(len, made)) == 1000
 
 
-def test_problems_with_other_inputs_are_refused():
-    with pytest.raises(InvalidInput, match="equal inputs; number 1 differs"):
-        train_together([random_problem(inputs=5, dimension=3, seed=seed) for seed in (0, 1)], width=10)
+def test_options_of_several_outputs_are_those_of_one():
     with pytest.raises(InvalidInput, match="train has no option 'colour'"):
-        train_together([random_problem(inputs=5, dimension=3)], width=10, colour="red")
+        train_columns([random_problem(inputs=5, dimension=3)], width=10, colour="red")
     with pytest.raises(InvalidInput, match="width must be given"):
-        train_together([random_problem(inputs=5, dimension=3)])
-    assert train_together([], width=10) == []
+        train_columns([random_problem(inputs=5, dimension=3)])
 
 
 class TestReusedFactor:

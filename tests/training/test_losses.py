@@ -6,6 +6,7 @@ import re
 import naive
 import numpy as np
 import pytest
+from columns import replay, replay_columns, train_columns
 from scipy.optimize import minimize, minimize_scalar
 
 from thresher import (
@@ -15,11 +16,8 @@ from thresher import (
     Problem,
     Status,
     load,
-    replay,
-    replay_together,
     to_sphere,
     train,
-    train_together,
 )
 from thresher.losses import (
     LOSSES,
@@ -107,7 +105,7 @@ def classes(Y=None):
 
 
 def fit_classes(Y=None, **options):
-    return train_together(classes(Y), **{"loss": "log_loss", **OPTIONS, **options})
+    return train_columns(classes(Y), **{"loss": "log_loss", **OPTIONS, **options})
 
 
 def outputs_of(results, X):
@@ -376,7 +374,7 @@ class TestSeveralOutputs:
             fit_classes(np.full((N, K), 0.5), loss=loss)
 
     def test_one_output_alone(self):
-        with pytest.raises(InvalidInput, match=r"Softmax is one loss of several outputs\. Use train_together"):
+        with pytest.raises(InvalidInput, match=r"Softmax is one loss of several outputs\. Pass targets \(n, k\)"):
             train(inputs(), targets("logistic"), loss=Softmax(), **OPTIONS)
 
     def test_threads_and_a_resumed_run_change_no_bit(self, tmp_path):
@@ -389,7 +387,7 @@ class TestSeveralOutputs:
 
     def test_replay_and_files(self, tmp_path):
         results = fit_classes(tol=1e-2)
-        again = replay_together(classes(), steps=[one.steps for one in results], **OPTIONS)
+        again = replay_columns(classes(), steps=[one.steps for one in results], **OPTIONS)
         for one, network in zip(results, again, strict=True):
             np.testing.assert_array_equal(network.predict(inputs()), one.network.predict(inputs()))
             one.save(tmp_path / "result")
@@ -402,7 +400,7 @@ class TestRuns:
     @other_losses
     def test_threads_and_together_change_no_bit(self, name):
         options, problem = {"tol": 1e-2, "max_iterations": 4}, Problem(inputs(), targets(name))
-        both = train_together([problem] * 2, loss=SCALAR[name], threads=1, **OPTIONS, **options)
+        both = train_columns([problem] * 2, loss=SCALAR[name], threads=1, **OPTIONS, **options)
         alone = fit(name, threads=3, **options)
         for one in both:
             assert [r.loss for r in one.history] == [r.loss for r in alone.history]

@@ -6,10 +6,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from columns import replay, train_columns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thresher import MemoryRefused, Problem, Status, replay, to_sphere, train, train_together
+from thresher import MemoryRefused, Problem, Status, to_sphere, train
 from thresher.algebra import Cholesky, ConjugateGradient, RandomPivots, ReusedFactor, cg
 from thresher.engines import Facts, Footprint
 from thresher.engines.gram import ShardGram
@@ -104,7 +105,7 @@ class TestTheTrajectory:
     def test_outputs_are_trained_together_as_alone(self):
         one = problem_of()
         other = Problem(one.inputs, one.targets[::-1].copy())
-        together = train_together([one, other], width=2048, solver="pivots", tol=1e-3)
+        together = train_columns([one, other], width=2048, solver="pivots", tol=1e-3)
         for problem, result in zip((one, other), together, strict=True):
             alone = train(problem, width=2048, solver="pivots", tol=1e-3)
             assert [r.residual for r in alone.history] == [r.residual for r in result.history]

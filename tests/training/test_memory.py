@@ -5,8 +5,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from columns import train_columns
 
-from thresher import Problem, ThresherRegressor, to_sphere, train, train_together
+from thresher import Problem, ThresherRegressor, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import Footprint, footprint
 from thresher.estimators.pipeline import budget
@@ -39,9 +40,9 @@ def test_training_takes_what_is_estimated(n, d, width, outputs, threads):
     problems = [Problem(X, rng.normal(size=n)) for _ in range(outputs)]
     options = {"width": width, "shift": 0.3, "twins": True}
     settings = NetworkSettings.checked(dimension=d, **options)
-    train_together(problems[:1], index="dense", max_iterations=1, **options | {"width": 100})  # all is compiled
+    train_columns(problems[:1], index="dense", max_iterations=1, **options | {"width": 100})  # all is compiled
     peak = peak_of(
-        lambda: train_together(problems, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options)
+        lambda: train_columns(problems, index="dense", tol=1e-6, max_iterations=2, threads=threads, **options)
     )
     estimate = (
         Footprint([one.targets for one in problems], settings, "dense", SHARDS["dense"], threads=threads).here()

@@ -3,6 +3,7 @@
 import naive
 import numpy as np
 import pytest
+from columns import replay, train_columns
 from scipy import stats
 
 import thresher
@@ -14,10 +15,8 @@ from thresher import (
     Problem,
     Status,
     ThresherRegressor,
-    replay,
     to_sphere,
     train,
-    train_together,
 )
 from thresher.datasets import random_problem
 from thresher.engines import Footprint
@@ -106,7 +105,7 @@ def test_neither_threads_nor_block_sizes_change_a_bit(result, monkeypatch):
 
 def test_several_outputs_share_the_rows():
     problems = [PROBLEM, Problem(PROBLEM.inputs, PROBLEM.targets[::-1])]
-    for together, problem in zip(train_together(problems, **OPTIONS), problems, strict=True):
+    for together, problem in zip(train_columns(problems, **OPTIONS), problems, strict=True):
         np.testing.assert_array_equal(
             together.network.predict(OTHERS), train(problem, **OPTIONS).network.predict(OTHERS)
         )

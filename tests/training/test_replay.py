@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from columns import replay, replay_columns, train_columns
 
-from thresher import InvalidInput, Problem, Status, replay, replay_together, to_sphere, train, train_together
+from thresher import Problem, Status, to_sphere, train
 from thresher.datasets import random_problem
 
 
@@ -81,29 +82,9 @@ def test_by_the_paper():
 @pytest.mark.parametrize("first_step", ["limit", "gram"])
 def test_several_outputs(first_step):
     problems = [Problem(random_problem(inputs=20, dimension=8).inputs, np.roll(np.arange(20.0), k)) for k in range(3)]
-    results = train_together(problems, width=1000, first_step=first_step)
-    made = replay_together(
+    results = train_columns(problems, width=1000, first_step=first_step)
+    made = replay_columns(
         problems, steps=[result.steps for result in results], width=1000, first_step=first_step, threads=1
     )
     for result, network in zip(results, made, strict=True):
         same(result.network, network, problems[0].inputs)
-    assert replay_together([], steps=[], width=10) == []
-
-
-@pytest.mark.parametrize(
-    ("steps", "message"),
-    [
-        ([np.ones(3)], "one value for each of the 5 inputs; got 3"),
-        ([np.full(5, np.nan)], "must be finite"),
-        ([["a"] * 5], "must be numbers"),
-        ([np.ones((5, 1))], r"shape \(n,\)"),
-    ],
-)
-def test_steps_of_another_shape_are_refused(steps, message):
-    with pytest.raises(InvalidInput, match=message):
-        replay(random_problem(inputs=5, dimension=3), steps=steps, width=10)
-
-
-def test_steps_are_needed_for_each_problem():
-    with pytest.raises(InvalidInput, match="1 lists; got 2"):
-        replay_together([random_problem(inputs=5, dimension=3)], steps=[[], []], width=10)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from columns import train_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import examples
 
 import thresher
-from thresher import InvalidInput, MemoryRefused, Result, ThresherError, train, train_together
+from thresher import InvalidInput, MemoryRefused, Result, ThresherError, train
 from thresher.datasets import random_problem
 from thresher.export import predict_arrays
 from thresher.files import read_file, write_file
@@ -65,7 +66,7 @@ def test_the_smaller_form_is_the_default(tmp_path):
 
 def test_each_of_several_is_saved_alone(tmp_path):
     problems = [PROBLEM, thresher.Problem(PROBLEM.inputs, PROBLEM.targets[::-1])]
-    for result in train_together(problems, width=400):
+    for result in train_columns(problems, width=400):
         result.save(tmp_path / "one")
         loaded = thresher.load(tmp_path / "one")
         np.testing.assert_array_equal(loaded.network.predict(OTHERS), result.network.predict(OTHERS))

@@ -151,12 +151,23 @@ class Network(Exports):
     Parameters
     ----------
     settings : width, shift, start and activation
-    weights : start weights plus coefficients on the training inputs, or plus what was added to each neuron
+    weights : start weights plus coefficients on the training inputs, or plus what was added to each neuron; a list of
+        them for several outputs, each of which has neurons of its own with the same start
+
+    ``outputs`` are the networks of several outputs; empty for one.
     """
 
-    def __init__(self, settings: NetworkSettings, weights: Weights | DenseWeights) -> None:
+    def __init__(
+        self, settings: NetworkSettings, weights: Weights | DenseWeights | list[Weights | DenseWeights]
+    ) -> None:
         self.settings = settings
-        self.weights = weights
+        self.outputs = tuple(Network(settings, one) for one in weights) if isinstance(weights, list) else ()
+        self._weights = None if isinstance(weights, list) else weights
+
+    @property
+    def weights(self) -> Weights | DenseWeights:
+        """The weights of the neurons of the one output."""
+        return self._one("weights")
 
     @property
     def width(self) -> int:
@@ -169,7 +180,12 @@ class Network(Exports):
         return self.settings.shift
 
     def neuron(self, neuron: int) -> NDArray[np.float64]:
-        """Return the weight vector (d,) of one neuron. Cost: O(d), plus O(d) per coefficient."""
+        """Return the weight vector (d,) of one neuron; (outputs, d) of several outputs.
+
+        Cost: O(d), plus O(d) per coefficient.
+        """
+        if self.outputs:
+            return np.stack([one.neuron(neuron) for one in self.outputs])
         count = self.settings.neurons
         if not count:
             raise InvalidInput(
@@ -180,14 +196,17 @@ class Network(Exports):
         return self.weights.vectors(np.array([neuron]))[0]
 
     def predict(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
-        """Return the outputs (k,) on unit-norm inputs (k, d).
+        """Return the outputs (k,) on unit-norm inputs (k, d); (k, outputs) of several outputs.
 
         Memory is bounded by blocks whatever the width, and the result does not depend on ``threads``.
 
         Cost: O(kmd) time, half of it for twins, of which those that never moved are left out; memory for
         1024 x min(k, 4096) numbers per thread. Where few pairs are near the threshold, networks with Hadamard start
         rows take O(km log d), and O(d) for each of those pairs. At most 2048 x min(k, 4096) numbers are kept besides.
+        All that for each output.
         """
+        if self.outputs:
+            return np.column_stack([one.predict(inputs, threads=threads) for one in self.outputs])
         X, threads = self._checked(inputs, threads)
         parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]
         return np.concatenate([self._outputs(part, threads) for part in parts]) + self.settings.offset()
@@ -201,8 +220,10 @@ class Network(Exports):
     def gradients(self, inputs: ArrayLike, *, threads: int | None = None) -> NDArray[np.float64]:
         """Return the gradients of the output by the input (k, d) at unit-norm inputs (k, d).
 
-        Cost: twice that of ``predict``.
+        Of several outputs (k, outputs, d). Cost: twice that of ``predict``.
         """
+        if self.outputs:
+            return np.stack([one.gradients(inputs, threads=threads) for one in self.outputs], axis=1)
         X, threads = self._checked(inputs, threads)
         parts = [X[first : first + _INPUT_BLOCK] for first in range(0, len(X), _INPUT_BLOCK)]
         return np.concatenate([self._sum_over_neurons(part, threads, self._gradients_of_block) for part in parts])
@@ -212,8 +233,11 @@ class Network(Exports):
 
         Pairs of twins that never moved cancel and are left out. Without twins every neuron counts.
 
+        Of several outputs each has its own: ask ``outputs``.
+
         Cost: O(d) per neuron that counts and per coefficient; memory for their vectors, or MemoryRefused.
         """
+        self._one("compact()")
         if self.settings.pieces is not None:
             raise InvalidInput(
                 f"compact networks hold ReLU neurons; got activation={self.settings.activation!r}. Use predict."
@@ -233,8 +257,9 @@ class Network(Exports):
     def neurons(self) -> Neurons:
         """Return the neurons that count, or the pairs of twins, for an export. Cost and memory as :meth:`compact`.
 
-        With another activation than ReLU there is a neuron for each knot.
+        With another activation than ReLU there is a neuron for each knot. Of several outputs each has its own.
         """
+        self._one("neurons()")
         pieces, offset = self.settings.pieces, self.settings.offset()
         if self.settings.start.twins:
             made = self._pairs(offset)
@@ -262,7 +287,20 @@ class Network(Exports):
         return Neurons(second, first - second, coefficients, self.shift, offset)
 
     def _arrays(self, *, encoded: bool) -> Arrays:
-        return make_arrays([self.neurons()])
+        return make_arrays([one.neurons() for one in self.outputs or (self,)])
+
+    def _one(self, asked: str) -> Weights | DenseWeights:
+        """Return the weights of the one output; refuse where there are several."""
+        if self._weights is None:
+            raise InvalidInput(
+                f"this network has {len(self.outputs)} outputs, each with neurons of its own: ask outputs[k] for "
+                f"{asked}."
+            )
+        return self._weights
+
+    def _moved(self) -> int:
+        """Return how many neurons have left their start, of all outputs."""
+        return sum(len(one.weights.moved_neurons()) for one in self.outputs or (self,))
 
     def _checked(self, inputs: ArrayLike, threads: int | None) -> tuple[NDArray[np.float64], int]:
         X = check_inputs(inputs, dimension=self.settings.start.dimension)
@@ -298,7 +336,8 @@ class Network(Exports):
         return total * self.settings.scale
 
     def __repr__(self) -> str:
-        return f"Network(width={self.width}, shift={self.shift:.4g}, moved={len(self.weights.moved_neurons())})"
+        several = f", outputs={len(self.outputs)}" if self.outputs else ""
+        return f"Network(width={self.width}, shift={self.shift:.4g}{several}, moved={self._moved()})"
 
     def describe(self) -> dict[str, str]:
         """Return a short description of the network."""
@@ -312,7 +351,7 @@ class Network(Exports):
             if own
             else f"{self.settings.activation}, shift {self.shift:.4g}",
             "seed": str(start.seed) + _ROWS[start.sequence],
-            "moved": f"{len(self.weights.moved_neurons()):,} neurons",
+            "moved": f"{self._moved():,} neurons" + (f" of {len(self.outputs)} outputs" if self.outputs else ""),
         }
 
     def _repr_html_(self) -> str:

@@ -88,9 +88,8 @@ def _check_targets(targets: ArrayLike, count: int) -> NDArray[np.float64]:
         several = np.ndim(targets) == 2
     if several:
         raise InvalidInput(
-            f"targets must have shape (n,); got shape {np.shape(targets)}. For several outputs use train_together, "
-            "with a Problem for each, or ThresherRegressor and ThresherClassifier, which take them as they are; of "
-            "one column use y[:, 0]."
+            f"targets must have shape (n,); got shape {np.shape(targets)}. For several outputs use train(X, Y); of one "
+            "column use y[:, 0]."
         )
     values = check_values(targets, "targets", shape="(n,)")
     if len(values) != count:

@@ -1,9 +1,9 @@
 """The loop, its history and its callbacks."""
 
 from thresher.training.history import Callback, History, Iteration, Result, State, Status
-from thresher.training.restore import replay, replay_together, restore_result, restore_results
+from thresher.training.restore import restore_result, restore_results
 from thresher.training.theorems import CheckTheorems
-from thresher.training.train import train, train_together
+from thresher.training.train import train
 
 __all__ = [
     "Callback",
@@ -13,10 +13,7 @@ __all__ = [
     "Result",
     "State",
     "Status",
-    "replay",
-    "replay_together",
     "restore_result",
     "restore_results",
     "train",
-    "train_together",
 ]

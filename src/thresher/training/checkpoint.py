@@ -188,7 +188,7 @@ def _place_to_go_on_from(path: Path | None, resume: Path | bool | None) -> Path 
         raise InvalidInput("resume=True goes on from the file of checkpoint, which is not given. Add checkpoint=...")
     place = path if resume is True else resume or None
     if place is not None and place == path and not place.exists() and not _previous(place).exists():
-        warnings.warn(f"{place} is not there yet: training starts from the beginning.", UserWarning, stacklevel=7)
+        warnings.warn(f"{place} is not there yet: training starts from the beginning.", UserWarning, stacklevel=5)
         return None
     return place
 

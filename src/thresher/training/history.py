@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -68,8 +69,16 @@ class Iteration:
     traffic: dict[str, float] = field(default_factory=dict)  # on a cluster: bytes, seconds, restarts; see RayExecutor
 
 
+_SUMMED = ("looks", "flips", "moved", "rescans", "visits", "touches", "inner_iterations")  # over outputs
+
+
+def _added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return sums by name."""
+    return {name: sum(part.get(name, 0.0) for part in parts) for name in dict.fromkeys(chain(*parts))}
+
+
 class History(Sequence[Iteration]):
-    """The records of all iterations, the start included."""
+    """The records of all iterations, the start included; of several outputs each record is of all of them."""
 
     def __init__(self, records: Sequence[Iteration] = ()) -> None:
         self._records = list(records)
@@ -86,6 +95,36 @@ class History(Sequence[Iteration]):
 
     def __iter__(self) -> Iterator[Iteration]:
         return iter(self._records)
+
+    @classmethod
+    def of_outputs(cls, histories: Sequence[History]) -> History:
+        """Return the histories of several outputs as one: sums, with the last record of outputs that have ended."""
+        joined = cls()
+        for t in range(max(map(len, histories))):
+            last = [history[min(t, len(history) - 1)] for history in histories]
+            made = [history[t] for history in histories if t < len(history)]
+            size = math.hypot(*(record.residual for record in last))
+            before = joined[-1].residual if joined else math.nan
+            sums = {name: sum(getattr(record, name) for record in made) for name in _SUMMED}
+            joined.append(
+                Iteration(
+                    iteration=t,
+                    loss=sum(record.loss for record in last),
+                    residual=size,
+                    contraction=size / before if before else math.nan,
+                    step=min(record.step for record in made),
+                    firing=sum(record.firing for record in last),
+                    factored=any(record.factored for record in made),
+                    damping=float(np.mean([record.damping for record in made])),
+                    rank=min(record.rank for record in made),
+                    solve=", ".join(dict.fromkeys(record.solve for record in made)),
+                    seconds=_added([record.seconds for record in made]),
+                    traffic=_added([record.traffic for record in made]),
+                    statements=tuple(statement for record in made for statement in record.statements),
+                    **sums,
+                )
+            )
+        return joined
 
     def append(self, record: Iteration) -> None:
         """Add the record of one more iteration."""
@@ -153,7 +192,8 @@ class History(Sequence[Iteration]):
 class Result(Exports):
     """What training gives back: the network, how it came about, and how it ended.
 
-    ``message`` says in a sentence why training ended and, unless it converged, what to change.
+    ``message`` says in a sentence why training ended and, unless it converged, what to change. Of several outputs
+    status and message are those of the worst, records are sums, and ``outputs`` has the result of each.
     """
 
     network: Network
@@ -161,12 +201,45 @@ class Result(Exports):
     status: Status
     message: str
     audit: Audit = field(default_factory=Audit)  # what audits compared with full scans
-    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each: `replay` makes the network from them
+    steps: tuple[NDArray[np.float64], ...] = ()  # that were taken, (n,) each, or (n, k)
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why
     screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "16 bits, avx2"
     loss: str = "Squared()"  # what was minimised, with its parameters
+    outputs: tuple[Result, ...] = ()  # of several outputs
+
+    @classmethod
+    def of_outputs(cls, outputs: Sequence[Result]) -> Result:
+        """Return the results of several outputs, which were trained from one start, as one."""
+        worst, audit = max(outputs, key=lambda one: _WORSE.index(one.status)), Audit()
+        for one in outputs:
+            audit = audit.plus(one.audit)
+        alike = sum(one.status == worst.status for one in outputs)
+        return replace(
+            worst,
+            network=Network(worst.network.settings, [one.network.weights for one in outputs]),
+            history=History.of_outputs([one.history for one in outputs]),
+            message=worst.message if alike == len(outputs) else f"{alike} of {len(outputs)} outputs: {worst.message}",
+            audit=audit,
+            steps=_stacked([one.steps for one in outputs]),
+            remainder=max(one.remainder for one in outputs),
+            outputs=tuple(outputs),
+        )
+
+    @property
+    def residual(self) -> float | NDArray[np.float64]:
+        """||f - y|| at the end; (k,) of several outputs."""
+        if self.outputs:
+            return np.array([one.residual for one in self.outputs])
+        return self.history[-1].residual
+
+    @property
+    def distance(self) -> float | NDArray[np.float64]:
+        """||W - W(0)||; (k,) of several outputs. Cost: O(d) per coefficient."""
+        if self.outputs:
+            return np.array([one.distance for one in self.outputs])
+        return float(np.linalg.norm(self.network.weights.distances()))
 
     @property
     def audited(self) -> int:
@@ -197,6 +270,18 @@ class Result(Exports):
         return show_facts(title, facts.items()) + self.history._repr_html_()
 
 
+_WORSE = (Status.CONVERGED, Status.OUT_OF_ITERATIONS, Status.STALLED, Status.INTERRUPTED)  # than those before
+
+
+def _stacked(paths: Sequence[tuple[NDArray[np.float64], ...]]) -> tuple[NDArray[np.float64], ...]:
+    """Return the steps of several outputs as (n, k) each; an output that has ended takes steps of 0."""
+    longest = max(paths, key=len)
+    return tuple(
+        np.column_stack([path[t] if t < len(path) else np.zeros_like(step) for path in paths])
+        for t, step in enumerate(longest)
+    )
+
+
 class State(NamedTuple):
     """Where training stands after an iteration; the engine's ``gram()`` and ``weights()`` are made when asked for."""
 
@@ -209,6 +294,8 @@ class State(NamedTuple):
 
 class Callback:
     """Told of every event; derive and override what you need. A plain function is taken as ``on_iteration``.
+
+    Of several outputs it is told of one after the other, each from its start on.
 
     A training that goes on from a checkpoint makes its iterations again: ``certify`` is asked about all of them, since
     statements belong to records, and the history of the result has all of them. ``on_iteration`` is told of those alone
@@ -229,7 +316,7 @@ class Callback:
         """Look at where training has ended, while the engine still holds all that it knows of the neurons."""
 
     def on_end(self, result: Result) -> None:
-        """Take note of the result."""
+        """Take note of the result, or of that of each output."""
 
 
 class Callbacks:

@@ -35,7 +35,7 @@ _ENOUGH = 1e-4  # share of the gain of a linear network that a step must bring (
 def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Solution] | None = None) -> list[Result]:
     """Train one network per problem, all from one start; ``first`` are the solutions of the first step, if known.
 
-    Cost: see :func:`thresher.train_together`.
+    Cost: see :func:`thresher.train`.
     """
     clock = _Clock()
     first_solutions = _limit_solutions(setup, checkpoint) if first is None else list(first)

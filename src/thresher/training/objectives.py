@@ -123,9 +123,8 @@ def choose_objectives(problems: Sequence[Problem], asked: Any, *, tol: float) ->
     loss = choose_loss(asked, outputs=len(problems))
     if loss.joint and len(problems) == 1:
         raise InvalidInput(
-            f"{type(asked).__name__} is one loss of several outputs. Use train_together with a Problem for each class, "
-            "whose targets are 1 for the rows of the class and 0 for all others; for two classes loss='log_loss' does "
-            "it with one."
+            f"{type(asked).__name__} is one loss of several outputs. Pass targets (n, k), a column for each class with "
+            "1 for its rows and 0 for all others; for two classes loss='log_loss' does it with one column."
         )
     if loss.joint and problems:
         return loss, _of_loss(problems, loss, np.column_stack([one.targets for one in problems]), tol=tol)

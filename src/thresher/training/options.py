@@ -77,13 +77,12 @@ class Setup:
 
     @classmethod
     def of(cls, problems: Sequence[Problem], options: Mapping[str, Any]) -> Setup:
-        """Check problems, and the options of :func:`thresher.train`, all of them.
+        """Check the options of :func:`thresher.train`, all of them, for problems with the same inputs.
 
         Cost: O(nd) per problem.
         """
-        _check_problems(problems)
         one, where = dict(options), Where.of(options["engine"], options["device"])
-        size = problems[0].size if problems else 1
+        size = problems[0].size
         given = DEFAULT_INDEX if one["index"] is None else one["index"]
         index, solver, first_step = resolve_method(one["method"], given, one["solver"], one["first_step"])
         kind: Kind = choose_name("index", index, SHARDS)
@@ -109,7 +108,7 @@ class Setup:
             return LimitMatrix(problems[0].inputs, settings.limit, memory=0, threads=threads)
 
         solving = choose_solving(solver, facts, near, threads=threads, allowed=lambda: allowed_bytes(budget))
-        if where.on_gpu and not where.on_cluster and solver == DEFAULT_SOLVER and problems and size <= EVER_FACTOR:
+        if where.on_gpu and not where.on_cluster and solver == DEFAULT_SOLVER and size <= EVER_FACTOR:
             solving = Solving(
                 _device_solver, True, f"Cholesky on the GPU: every matrix of {size:,} inputs is factored."
             )
@@ -156,8 +155,7 @@ class Setup:
 
     def require_memory(self) -> None:
         """Refuse with MemoryRefused, before any work, what would take more memory than the budget. Cost: O(n)."""
-        if self.problems:
-            self.place.check_memory(self._footprint, self.ranges(), self.memory_budget)
+        self.place.check_memory(self._footprint, self.ranges(), self.memory_budget)
 
     def ranges(self) -> list[range]:
         """Return the slices of neurons, in the order of all sums."""
@@ -204,22 +202,9 @@ class Setup:
         }
 
 
-def _check_problems(problems: Sequence[Problem]) -> None:
-    if not isinstance(problems, Sequence):
-        raise InvalidInput(f"problems must be a list of thresher.Problem; got {type(problems).__name__}.")
-    for place, problem in enumerate(problems):
-        if not isinstance(problem, Problem):
-            raise InvalidInput(f"problem must be a thresher.Problem; got {type(problem).__name__}. Use Problem(X, y).")
-        if not np.array_equal(problem.inputs, problems[0].inputs):
-            raise InvalidInput(
-                f"problems trained together must have equal inputs; number {place} differs from number 0."
-            )
-
-
 def _facts(objectives: Sequence[Objective], settings: NetworkSettings, *, dtype: str, first_step: str) -> Facts:
     """Return the facts of the network that is expected to move farthest. Cost: O(n) per problem."""
-    travels = [one.problem.targets for one in objectives] or [np.zeros(1)]
-    each = [Facts.of(one, settings, dtype=dtype, first_step=first_step) for one in travels]
+    each = [Facts.of(one.problem.targets, settings, dtype=dtype, first_step=first_step) for one in objectives]
     return max(each, key=lambda facts: facts.drift)
 
 
@@ -227,16 +212,16 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
     names, start = ("width", "shift", "seed", "activation", "twins"), options["start"]
     choose_name("start", start, dict.fromkeys(STARTS))
-    dimension = problems[0].dimension if problems else 1
+    dimension = problems[0].dimension
     rows: StartRows = start if start in get_args(StartRows) else "random"
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
     if start == "auto":
-        few = bool(problems) and problems[0].size * firing_probability(settings.shift) < _SPARSE
+        few = problems[0].size * firing_probability(settings.shift) < _SPARSE
         plain = settings.start.twins and settings.shift > 0 and settings.pieces is None
         start = "poisson" if few and plain and not on_gpu else "random"
     if on_gpu and settings.pieces is not None:
         raise InvalidInput(f"device='cuda' trains ReLU networks; got activation={settings.activation!r}. Use 'cpu'.")
-    if start != "poisson" or not problems:
+    if start != "poisson":
         return settings
     if on_gpu:
         raise InvalidInput("start='poisson' draws rows on the CPU: use device='cpu', or start='random'.")

@@ -1,19 +1,18 @@
-"""Networks of a training, made again without a solve: from the steps that were taken, or from files.
+"""Networks of a training, made again from files: from their weights, or from the steps that were taken.
 
 Nothing in a file is believed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.checks import check_fields, check_values
-from thresher.errors import InvalidInput
+from thresher.checks import check_fields
 from thresher.files import Stored
 from thresher.interfaces import Audit
 from thresher.model.activations import told
@@ -28,47 +27,17 @@ from thresher.training.options import Setup
 from thresher.training.result_files import Origin
 from thresher.training.train import complete
 
-__all__ = ["remake", "replay", "replay_together", "restore_result", "restore_results"]
+__all__ = ["remake", "restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
 _FIXED = ("width", "shift", "activation", "seed", "twins", "index", "dtype")
 
 
-def replay(problem: Problem, *, steps: Iterable[NDArray[np.float64]], **options: Any) -> Network:
-    """Return the network that training had arrived at after these steps, to the bit.
-
-    Parameters
-    ----------
-    problem : the one it was trained on
-    steps : ``Result.steps``, in order; fewer of them give the network of an earlier iteration
-    options : those of :func:`train`. Width, shift, seed, activation, twins, start, index,
-        first_step, method and dtype must be the same as in training. What only a solve needs is not used.
+def remake(setup: Setup, paths: Sequence[list[NDArray[np.float64]]]) -> list[Network]:
+    """Return the networks that these steps lead to, to the bit, one path per problem.
 
     Cost: the pass O(mnd) of every start, and a move for each step.
     """
-    if not isinstance(steps, Iterable):
-        raise InvalidInput(f"steps must be a list of steps, as Result.steps is; got {type(steps).__name__}.")
-    return replay_together([problem], steps=[steps], **options)[0]
-
-
-def replay_together(
-    problems: Sequence[Problem], *, steps: Sequence[Iterable[NDArray[np.float64]]], **options: Any
-) -> list[Network]:
-    """Return what :func:`replay` would for each of several problems with the same inputs, from one start.
-
-    ``steps`` are those of each problem. Cost: O(mnd) once; per problem O(mn) and its moves.
-    """
-    setup = Setup.of(problems, complete(options))
-    setup.require_memory()
-    if len(steps) != len(problems):
-        raise InvalidInput(f"steps must be given for each problem: {len(problems)} lists; got {len(steps)}.")
-    if not problems:
-        return []
-    return remake(setup, [[_check_step(step, problems[0].size) for step in path] for path in steps])
-
-
-def remake(setup: Setup, paths: Sequence[list[NDArray[np.float64]]]) -> list[Network]:
-    """Return the networks that these steps lead to, one path per problem. Cost: that of :func:`replay_together`."""
     together = setup.first_step != "gram"  # the first step is taken within the pass over the start weights
     first = [path[0] if path and together else None for path in paths]
     with blas_for_size(setup.problems[0].size):
@@ -82,20 +51,16 @@ def remake(setup: Setup, paths: Sequence[list[NDArray[np.float64]]]) -> list[Net
         return networks
 
 
-def _check_step(step: NDArray[np.float64], inputs: int) -> NDArray[np.float64]:
-    values = check_values(step, "a step", shape="(n,)")
-    if len(values) != inputs:
-        raise InvalidInput(f"a step must have one value for each of the {inputs} inputs; got {len(values)}.")
-    return values
-
-
 def restore_result(stored: Stored, *, threads: int) -> Result:
     """Return the result that :func:`save_result` has written.
 
     Raises one of several errors if the parts of the file do not fit. Cost: that of :func:`restore_results`.
     """
     inputs = stored.tensors["inputs_"].astype(np.float64)
-    (result,) = restore_results(stored.metadata["networks"], stored.tensors, inputs, threads=threads)
+    results = restore_results(stored.metadata["networks"], stored.tensors, inputs, threads=threads)
+    if stored.metadata["several"]:
+        return Result.of_outputs(results)
+    (result,) = results
     return result
 
 
@@ -105,7 +70,7 @@ def restore_results(
     """Return the results of one training on inputs (n, d), one per output, from what a file says.
 
     Raises one of several errors if that does not fit together. Cost: O(bytes); of a recipe that of
-    :func:`thresher.replay_together`.
+    :func:`remake`.
     """
     if not told:
         return []

@@ -63,9 +63,10 @@ def describe_results(results: Sequence[Any], form: str) -> tuple[list[dict[str, 
 
 def save_result(result: Any, path: str | Path, *, form: str) -> str:
     """Write a :class:`Result` to a file; return the form it has. Cost: that of :func:`describe_results`, and O(nd)."""
-    form = choose_form(form, [result])
-    networks, tensors = describe_results([result], form)
-    about = {"estimator": RESULT, "form": form, "networks": networks}
+    outputs = result.outputs or (result,)
+    form = choose_form(form, outputs)
+    networks, tensors = describe_results(outputs, form)
+    about = {"estimator": RESULT, "form": form, "networks": networks, "several": bool(result.outputs)}
     tensors["inputs_"] = result.origin.inputs
     write_file(Path(path), tensors, about, kind=KIND, version=VERSION)
     return form

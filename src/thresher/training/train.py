@@ -1,17 +1,19 @@
-"""Training as users call it: one network, or several at once."""
+"""Training as users call it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from thresher.checks import guess_name
+from thresher.checks import check_values, guess_name
 from thresher.engines import Ray
 from thresher.errors import InvalidInput, MemoryRefused
 from thresher.interfaces import Solver
@@ -24,7 +26,7 @@ from thresher.training.history import Callback, Iteration, Result
 from thresher.training.loop import run_together
 from thresher.training.options import DEFAULT_SOLVER, Setup, check_path
 
-__all__ = ["FILES", "complete", "train", "train_together"]
+__all__ = ["FILES", "complete", "train"]
 
 FILES = ("checkpoint", "resume")  # options of a training as a whole
 
@@ -86,7 +88,8 @@ def train(
     Parameters
     ----------
     X : unit-norm inputs (n, d), or a :class:`Problem`, which holds inputs and targets
-    y : targets (n,); not with a :class:`Problem`
+    y : targets (n,), or (n, k) for k outputs, each a network of its own from the same start; not with a
+        :class:`Problem`
     width : number of neurons m
     shift : threshold b above which a neuron fires; None for the paper's sqrt(0.48 ln m)
     seed : of start weights and signs; the same seed gives the same network on every machine
@@ -119,10 +122,11 @@ def train(
         n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as ``"poisson"`` where a row fires on less than
         half an input on average, and twins are on; else as ``"hadamard"`` with the certified search on a processor, in
         float32 and from 16 columns on; else ``"random"``
-    loss : l(y, f): ``"squared_error"``, ½ (f - y)²; ``"log_loss"`` for targets 0 and 1, ``"huber"``, ``"quantile"``,
-        ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your own, with the methods
-        ``targets`` and ``value``. A loss names outputs at which it is small enough, and steps go there by squares. The
-        network puts out f, of which ``link`` of the loss makes what is predicted: the chance of 1, the mean of a count
+    loss : l(y, f): ``"squared_error"``, ½ (f - y)²; ``"log_loss"`` for targets 0 and 1, or of a column for each class;
+        ``"huber"``, ``"quantile"``, ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your
+        own, with the methods ``targets`` and ``value``. A loss names outputs at which it is small enough, and steps go
+        there by squares. The network puts out f, of which ``link`` of the loss makes what is predicted: the chance of
+        1, the mean of a count
     tol : stop when ||f - y|| is at most ``tol`` times what it was at the start; with another loss when its mean is at
         most ``tol`` above the least that it can be
     max_iterations : None for ceil(log2(1/tol)), and one more for each iteration that did not halve the residual
@@ -144,7 +148,10 @@ def train(
 
     Returns
     -------
-    Result with ``network``, ``history``, ``status`` and ``message``
+    Result with ``network``, ``history``, ``status`` and ``message``. Of several outputs ``network.predict`` gives
+    (rows, k), status and message are those of the worst, records are sums, and ``outputs`` has the result of each: that
+    of training it alone, to the bit. Start weights and their products with the inputs, the bulk of the work, are made
+    once, and so is the limit kernel, with its factor. Ctrl-C, or a callback that asks to stop, ends all of them
 
     Raises
     ------
@@ -155,17 +162,44 @@ def train(
     solver's cost and what the index takes to move the neurons that fire.
     """
     options = {name: value for name, value in locals().items() if name not in ("X", "y")}
-    return train_together([_problem(X, y)], **options)[0]
+    problems, several = _problems(X, y)
+    path, resume = check_path("checkpoint", options.pop("checkpoint")), options.pop("resume")
+    resume = resume if isinstance(resume, bool) else check_path("resume", resume)
+    setup = Setup.of(problems, options)
+    _warn_of_rows(setup)
+    setup.require_memory()
+    kept = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})
+    try:
+        with blas_for_size(problems[0].size):
+            results = run_together(setup, kept)
+    except KeyboardInterrupt as error:  # before the first iteration, or after the last
+        if kept.kept:
+            error.add_note(kept.kept.strip())
+        raise
+    except MemoryError as error:  # the estimate was too low, or another process took what was free
+        raise MemoryRefused(
+            f"memory ran out while training {setup.settings.width:,} neurons: {error or 'no more could be taken'}. "
+            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
+        ) from error
+    return Result.of_outputs(results) if several else results[0]
 
 
-def _problem(X: ArrayLike | Problem, y: ArrayLike | None) -> Problem:
+def _problems(X: ArrayLike | Problem, y: ArrayLike | None) -> tuple[list[Problem], bool]:
+    """Return a problem for each column of the targets, and whether they have columns."""
     if isinstance(X, Problem):
         if y is not None:
             raise InvalidInput("a Problem has its own targets; y was given as well. Drop one of them.")
-        return X
+        return [X], False
     if y is None:
         raise InvalidInput(f"targets y are missing: expected a Problem, or X and y; got {type(X).__name__} alone.")
-    return Problem(X, y)
+    several = False
+    with suppress(ValueError):  # rows of different lengths, which are refused below
+        several = np.ndim(y) == 2
+    if not several:
+        return [Problem(X, y)], False
+    columns = np.ascontiguousarray(check_values(y, "targets", shape="(n, k)").T)
+    first = Problem(X, columns[0])
+    return [first, *(first.with_targets(column) for column in columns[1:])], True
 
 
 def complete(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,24 +221,6 @@ def _defaults() -> Mapping[str, Any]:
     return {name: one.default for name, one in parameters if one.kind is Parameter.KEYWORD_ONLY}
 
 
-def _options_of(
-    of: Callable[Concatenate[Any, Any, P], Any],
-) -> Callable[[Callable[..., R]], Callable[Concatenate[Sequence[Problem], P], R]]:
-    """Return a decorator: a function of problems that takes the options of :func:`train`, for IDEs and ``help``."""
-
-    def decorate(function: Callable[..., R]) -> Callable[Concatenate[Sequence[Problem], P], R]:
-        @wraps(function)
-        def call(problems: Sequence[Problem], **given: Any) -> R:
-            return function(problems, **complete(given))
-
-        problems, _ = signature(function).parameters.values()
-        options = [one for one in signature(of).parameters.values() if one.kind is Parameter.KEYWORD_ONLY]
-        call.__signature__ = signature(function).replace(parameters=[problems, *options])  # type: ignore[attr-defined]
-        return call  # type: ignore[return-value]
-
-    return decorate
-
-
 def _warn_of_rows(setup: Setup) -> None:
     """Warn where drawing the rows that fire, at each input anew, draws more rows than there are."""
     facts = setup.facts
@@ -214,40 +230,5 @@ def _warn_of_rows(setup: Setup) -> None:
             "the width, since a row fires on more than one input on average. It will take more time and memory than "
             "start='random'; start='auto' takes the cheaper one.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=4,
         )
-
-
-@_options_of(train)
-def train_together(problems: Sequence[Problem], **options: Any) -> list[Result]:
-    """Train one network for each of several problems with the same inputs, e.g. one per class, from one start.
-
-    With ``loss="log_loss"`` they are one per class: targets are 1 for rows of the class and 0 for others, and ``link``
-    of :class:`~thresher.losses.Softmax` makes chances of their outputs (n, k).
-
-    Takes the options of :func:`train` and otherwise returns what it would for each problem alone, to the bit. Start
-    weights and their products with the inputs, the bulk of the work, are made once (by certified and dense shards); so
-    is the limit kernel, with its factor. Ctrl-C, or a callback that asks to stop, ends all of them.
-
-    Cost: O(mnd) once; per problem O(mn) and its iterations. Memory: that of all problems together.
-    """
-    path, resume = check_path("checkpoint", options.pop("checkpoint", None)), options.pop("resume", None)
-    resume = resume if isinstance(resume, bool) else check_path("resume", resume)
-    setup = Setup.of(problems, options)
-    _warn_of_rows(setup)
-    setup.require_memory()
-    if not problems:
-        return []
-    checkpoint = Checkpoint(path, resume, problems, {"outputs": len(problems), **setup.fixed()})
-    try:
-        with blas_for_size(problems[0].size):
-            return run_together(setup, checkpoint)
-    except KeyboardInterrupt as error:  # before the first iteration, or after the last
-        if checkpoint.kept:
-            error.add_note(checkpoint.kept.strip())
-        raise
-    except MemoryError as error:  # the estimate was too low, or another process took what was free
-        raise MemoryRefused(
-            f"memory ran out while training {setup.settings.width:,} neurons: {error or 'no more could be taken'}. "
-            "Use a larger shift (fewer neurons fire), a smaller width or fewer inputs."
-        ) from error

@@ -17,9 +17,8 @@ from thresher.estimators.data.observations import Observations, distinct_rows
 from thresher.estimators.models.fit_check import ASKED, SOLVED, Asked, FitCheck, check_answers
 from thresher.estimators.options import Options
 from thresher.estimators.progress import Progress
-from thresher.model.problem import Problem
 from thresher.theory import Shares
-from thresher.training import Callback, Iteration, Result, Status, train_together
+from thresher.training import Callback, Iteration, Result, Status, train
 
 __all__ = ["BIAS", "SCALE", "TRAIN_OPTIONS", "WIDTH", "adopt", "check_interpolation", "interpolate"]
 
@@ -60,7 +59,7 @@ def interpolate(
 ) -> None:
     """Train one network per output until its targets are met at every row; give the estimator what came of it.
 
-    Cost: that of :func:`thresher.train_together` on lifted rows.
+    Cost: that of :func:`thresher.train` on lifted rows.
     """
     bias = BIAS if options.bias is None else options.bias
     lift = SphereLift(scale=options.scale or SCALE, bias=bias).fit(data.X, sample_weight=data.weights)
@@ -69,8 +68,9 @@ def interpolate(
     with Progress(verbose=verbose) as progress:
         progress.plan({"training": 1.0})
         progress.begin("training")
-        results = train_together(
-            [Problem(inputs, column) for column in targets.T],
+        results = train(
+            inputs,
+            targets,
             width=int(options.width),
             shift=options.shift,
             seed=options.seed,
@@ -80,7 +80,7 @@ def interpolate(
             threads=options.threads,
             callbacks=[*callbacks, progress.records()],
             **train_options,
-        )
+        ).outputs
         progress.end()
     adopt(estimator, lift, inputs, results)
     estimator.fit_check_ = _check(estimator, data.some(ASKED), results)
