@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import examples
-from screened import Screened, ScreenedInBytes
 
 from thresher import Activation, BrokenCertificate, Problem, to_sphere
 from thresher.engines import engine as engines
@@ -24,7 +23,7 @@ BENT = [
     Activation([-1, -0.2, 0.9], [-0.5, 1, 0, 2]),
     Activation([0, 0.5], [0, 1, 3]),
 ]
-every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened", "screened in bytes"])
+every_kind = pytest.mark.parametrize("index", SHARDS)
 
 
 class Story:
@@ -132,15 +131,13 @@ class Story:
 
 
 def steps_of(index, rng, n):
-    keeps = [1.0] if index.startswith(("certified", "screened")) else [1.0, 0.5, 0.0]
+    keeps = [1.0] if index == "certified" else [1.0, 0.5, 0.0]
     return [Step(rng.normal(size=n) * size, keep) for size in (0.3, 3.0) for keep in keeps]
 
 
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
     monkeypatch.setattr(engines, "_SHARD", 40)
-    monkeypatch.setitem(SHARDS, "screened", Screened)
-    monkeypatch.setitem(SHARDS, "screened in bytes", ScreenedInBytes)
 
 
 @every_kind
@@ -162,8 +159,6 @@ def test_every_kind_follows_the_definition(
     monkeypatch, index, products, few, seed, twins, dtype, activation, rows, first, matrix, n, d
 ):
     monkeypatch.setattr(dense, "_FEW", few)
-    if index.startswith("screened") and activation not in ("relu", "max"):
-        activation = "relu"  # screens have one threshold
     rng = np.random.default_rng(seed)
     first = None if first is None else Step(rng.normal(size=n) * first)
     story = Story(

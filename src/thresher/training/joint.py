@@ -178,7 +178,7 @@ class JointEngine:
     def started(parts: Sequence[Started]) -> Started:
         """Return the starts of all outputs as one."""
         after = [one.after for one in parts if one.after is not None]
-        return Started(_moved([one.before for one in parts]), _moved(after) if after else None, parts[0].screen)
+        return Started(_moved([one.before for one in parts]), _moved(after) if after else None)
 
     def linearise(self) -> JointGram:
         """Make the current weights of every output the point that steps start from."""

@@ -139,7 +139,7 @@ class _Run:
         for place, engine in enumerate(engines):
             network = Network(self.setup.settings, engine.finish())
             steps = tuple(Step(columns(step.v)[place], step.keep) for step in self.steps)
-            about = self.history, status, message, self.audit, steps, left, origin, self.setup.why, started.screen
+            about = self.history, status, message, self.audit, steps, left, origin, self.setup.why
             results.append(Result(network, *about, loss))
             self.setup.callbacks.on_end(results[-1])
         return results

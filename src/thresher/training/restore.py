@@ -208,6 +208,5 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[Step], origi
         float(about["remainder"]),
         origin,
         str(about["solver"]),
-        str(about["screen"]),
         str(about.get("loss", "Squared()")),  # older files know no other
     )

@@ -91,7 +91,6 @@ def _describe(result: Any) -> dict[str, Any]:
         "remainder": result.remainder,
         "audit": list(result.audit),
         "solver": result.solver,
-        "screen": result.screen,
         "loss": result.loss,
         "history": [{**asdict(record), "statements": []} for record in result.history],
     }
