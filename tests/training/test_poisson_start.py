@@ -188,8 +188,8 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
     ("options", "kind"),
     [
         ({}, "poisson"),
-        ({"twins": False}, "scan"),
-        ({"shift": 1.7}, "scan"),  # 12 Q(1.7) = 0.53
+        ({"twins": False}, "random"),
+        ({"shift": 1.7}, "random"),  # 12 Q(1.7) = 0.53
         ({"shift": 1.75}, "poisson"),  # 0.48
     ],
 )
@@ -197,7 +197,7 @@ def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
     given = OPTIONS | {"start": "auto"} | options
     network = train(PROBLEM, **given, max_iterations=1).network
     assert network.settings.start.kind == kind
-    same = train(PROBLEM, **given | {"start": "random" if kind == "scan" else kind}, max_iterations=1).network
+    same = train(PROBLEM, **given | {"start": kind}, max_iterations=1).network
     np.testing.assert_array_equal(network.predict(OTHERS), same.predict(OTHERS))
 
 
@@ -219,19 +219,19 @@ def test_auto_takes_hadamard_rows_where_they_save_work(options, columns, rows):
     problem = random_problem(inputs=12, dimension=columns)
     given = complete({"width": 2000, "shift": 1.0, "start": "auto"} | options)
     start = Setup.of([problem], given).settings.start
-    assert (start.kind, start.sequence) == ("scan", rows)
+    assert start.kind == start.sequence == rows
     assert Setup.of([problem], given | {"start": rows}).settings.start == start
 
 
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"start": "everywhere"}, "one of 'random', 'hadamard', 'poisson', 'auto'; got 'everywhere'"),
+        ({"start": "everywhere"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'everywhere'"),
         ({"twins": False}, "twins=True"),
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"penalty": 0.1, "index": "certified"}, "without a penalty"),
-        ({"start": "scan"}, "one of 'random', 'hadamard', 'poisson', 'auto'; got 'scan'"),
+        ({"start": "scan"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'scan'"),
         ({"sequence": "random"}, "train has no option 'sequence'; it has width, .*start"),
     ],
 )
@@ -255,7 +255,7 @@ def test_more_rows_than_there_are_is_said(tmp_path):
 
 def test_another_start_is_no_continuation(tmp_path):
     train(PROBLEM, **OPTIONS, checkpoint=tmp_path / "run")
-    with pytest.raises(InvalidInput, match="start='poisson'; this run has start='scan'"):
+    with pytest.raises(InvalidInput, match="start='poisson'; this run has start='random'"):
         train(PROBLEM, **OPTIONS | {"start": "random"}, resume=tmp_path / "run")
 
 
@@ -264,7 +264,7 @@ def test_another_start_is_no_continuation(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("neurons", 1234), ("start", "auto"), ("start", "scan"), ("twins", False), ("seed", 1), ("width", 6002)],
+    [("neurons", 1234), ("start", "auto"), ("start", "random"), ("twins", False), ("seed", 1), ("width", 6002)],
 )
 def test_what_does_not_fit_is_refused(result, tmp_path, name, value):
     result.save(tmp_path / "good", form="full")

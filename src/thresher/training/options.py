@@ -37,11 +37,11 @@ from thresher.training.objectives import Objective, check_loss, columns, objecti
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "START_ROWS", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, PENALTY_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-STARTS = ("random", "hadamard", "poisson", "auto")
+START_ROWS = (*get_args(StartRows), "poisson")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SMALLEST_PENALTY = 1e-200  # and the inverse of the largest: squares of residuals over it must not overflow
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
@@ -204,7 +204,6 @@ class Setup:
             "seed": settings.start.seed,
             "dimension": settings.start.dimension,
             "twins": settings.start.twins,
-            "sequence": settings.start.sequence,
             "start": settings.start.kind,
             "index": self.index,
             "dtype": self.dtype,
@@ -244,7 +243,7 @@ def _travels(objectives: Sequence[Objective]) -> list[NDArray[np.float64]]:
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
     names, start = ("width", "shift", "seed", "activation", "twins"), options["start"]
-    choose_name("start", start, dict.fromkeys(STARTS))
+    choose_name("start", start, dict.fromkeys(("auto", *START_ROWS)))
     dimension = problems[0].dimension if problems else 1
     rows: StartRows = start if start in get_args(StartRows) else "random"
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})

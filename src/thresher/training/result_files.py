@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 FORMS = ("auto", "full", "recipe")
-KIND, VERSION = "model", 7
+KIND, VERSION = "model", 8
 RESULT = "Result"  # what a file holds that is no estimator's
 Tensors = dict[str, NDArray[Any]]
 
@@ -81,7 +81,6 @@ def _describe(result: Any) -> dict[str, Any]:
         "activation": tell(settings.activation),
         "seed": settings.start.seed,
         "twins": settings.start.twins,
-        "sequence": settings.start.sequence,
         "index": origin.index,
         "dtype": origin.dtype,
         "first_step": origin.first_step,
