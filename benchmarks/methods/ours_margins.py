@@ -42,6 +42,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log) -> None:
         width=settings.width,
         shift=settings.shift,
         seed=settings.start.seed,
+        start="random",
         max_iterations=log.limits.iterations,
         memory_budget=log.limits.memory,
         callbacks=[_Listener(problem, wanted.targets, log, began)],

@@ -243,7 +243,7 @@ from thresher.datasets import random_problem
 
 problem = random_problem(inputs=100, dimension=20)
 WAYS = [
-    {"index": "certified"}, {"index": "dense"}, {"index": "tournament"}, {"start": "hadamard", "twins": True},
+    {"start": "random"}, {"index": "dense"}, {"index": "tournament"}, {"start": "hadamard", "twins": True},
     {"dtype": "float64"}, {"method": "paper"}, {"start": "poisson", "twins": True, "shift": 2.5}, {"solver": "pivots"},
 ]
 def train_by(way):

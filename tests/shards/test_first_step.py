@@ -32,13 +32,14 @@ def test_where_many_fire_the_first_step_is_a_matrix_product(monkeypatch, dtype, 
         assert a.residual == pytest.approx(b.residual, rel=1e-3, abs=close)
 
 
-def test_where_few_fire_it_is_not(monkeypatch):
+@pytest.mark.parametrize("start", ["random", "hadamard"])
+def test_where_few_fire_it_is_not(start, monkeypatch):
     asked = []
     by_products = watchlists.StartScan._first_step_change
     monkeypatch.setattr(
         watchlists.StartScan, "_first_step_change", lambda scan, Z: asked.append(by_products(scan, Z)) or asked[-1]
     )
-    train(random_problem(inputs=70, dimension=30), width=20_000)
+    train(random_problem(inputs=70, dimension=30), width=20_000, start=start)
     assert {len(one) for one in asked} == {0}
 
 
@@ -66,7 +67,9 @@ def test_products_of_inputs_that_are_wrong_are_caught(start, monkeypatch):
         train(random_problem(inputs=30, dimension=100), width=20_000, shift=2.0, start=start, audit=True)
 
 
-def test_steps_whose_squares_float32_cannot_hold():
+@pytest.mark.parametrize("start", ["random", "hadamard"])
+def test_steps_whose_squares_float32_cannot_hold(start):
     """Their norm comes from the sizes of coefficients instead; an infinite one would drop pairs."""
     problem = random_problem(inputs=127, dimension=16)
-    train(problem.inputs, 2.5e19 * problem.targets, width=1025, shift=1.5, audit=True, max_iterations=2)
+    targets = 2.5e19 * problem.targets
+    train(problem.inputs, targets, width=1025, shift=1.5, start=start, audit=True, max_iterations=2)

@@ -25,9 +25,7 @@ from thresher.files import read_file, write_file
 from thresher.model import poisson
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS
-from thresher.training.options import Setup
 from thresher.training.result_files import VERSION
-from thresher.training.train import complete
 
 PROBLEM = random_problem(inputs=12, dimension=8)
 OTHERS = random_problem(inputs=40, dimension=8, seed=5).inputs
@@ -185,45 +183,6 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        ({}, "poisson"),
-        ({"twins": False}, "random"),
-        ({"shift": 1.7}, "random"),  # 12 Q(1.7) = 0.53
-        ({"shift": 1.75}, "poisson"),  # 0.48
-    ],
-)
-def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
-    given = OPTIONS | {"start": "auto"} | options
-    network = train(PROBLEM, **given, max_iterations=1).network
-    assert network.settings.start.kind == kind
-    same = train(PROBLEM, **given | {"start": kind}, max_iterations=1).network
-    np.testing.assert_array_equal(network.predict(OTHERS), same.predict(OTHERS))
-
-
-@pytest.mark.parametrize(
-    ("options", "columns", "rows"),
-    [
-        ({}, 16, "hadamard"),
-        ({"twins": True, "engine": "ray"}, 30, "hadamard"),
-        ({"index": "certified"}, 16, "hadamard"),
-        ({}, 15, "random"),
-        ({"dtype": "float64"}, 16, "random"),
-        *(({"index": index}, 16, "random") for index in ("scan", "tournament", "dense")),
-        ({"method": "paper"}, 16, "random"),
-        ({"penalty": 0.1}, 16, "random"),
-        ({}, 2**15 + 1, "random"),
-    ],
-)
-def test_auto_takes_hadamard_rows_where_they_save_work(options, columns, rows):
-    problem = random_problem(inputs=12, dimension=columns)
-    given = complete({"width": 2000, "shift": 1.0, "start": "auto"} | options)
-    start = Setup.of([problem], given).settings.start
-    assert start.kind == start.sequence == rows
-    assert Setup.of([problem], given | {"start": rows}).settings.start == start
-
-
-@pytest.mark.parametrize(
     ("options", "fault"),
     [
         ({"start": "everywhere"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'everywhere'"),
@@ -245,10 +204,10 @@ def test_more_rows_than_there_are_is_said(tmp_path):
     some = PROBLEM.inputs[:4], PROBLEM.targets[:4]
     given = {"width": 400, "twins": True, "max_iterations": 1}
     train(*some, **given, shift=0.7, start="poisson")  # 4 Q(0.7) = 0.97
-    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than start='random'") as said:
+    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than the default") as said:
         result = train(*some, **given, shift=0.517, start="poisson")  # 4 Q(0.517) = 1.21
     assert [one.filename for one in said] == [__file__]
-    train(*some, **given, shift=0.517, start="auto")
+    train(*some, **given, shift=0.517)
     result.save(tmp_path / "result")
     thresher.load(tmp_path / "result")  # it was said, and is done
 
