@@ -83,7 +83,6 @@ def measure(
         "status": str(result.status),
         "iterations": len(result.history) - 1,
         "residual": result.history[-1].residual / result.history[0].residual,
-        "screen": result.screen,
         "peak": max(peaks),
         "estimate": Footprint(
             [problem.targets], drawn, "certified", SHARDS["certified"], threads=core_count(), first_step=first_step

@@ -5,16 +5,18 @@ They belong to the rivals, who share one thing with the search that they are mea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from thresher.loops import compiled, helper
-from thresher.loops.instructions import repeat, spread
+from thresher.loops.instructions import REGISTER, spread
 from thresher.loops.instructions.butterflies import TILE, transform_tile
 from thresher.loops.instructions.places import places_at_least
-from thresher.loops.instructions.whole import REGISTER
 from thresher.loops.numbers.hadamard import GROUP, fill_lengths, fill_signs
 
 
@@ -151,6 +153,23 @@ def collect_rotated(seed, first, tiles, strips, kept, shift, factors, outputs, r
     return total
 
 
+def _repeat(builder: Any, times: Any, values: Sequence[Any], body: Callable[[Any, list[Any]], Sequence[Any]]) -> Any:
+    """Write a loop, run at least once, in which ``body(k, values)`` makes new values of old ones; return the last."""
+    long, before = ir.IntType(64), builder.block
+    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    k, carried = builder.phi(long), [builder.phi(value.type) for value in values]
+    new = body(k, carried)
+    following = builder.add(k, ir.Constant(long, 1))
+    for phi, first, next_one in zip((k, *carried), (ir.Constant(long, 0), *values), (following, *new), strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(next_one, loop)
+    builder.cbranch(builder.icmp_unsigned("<", following, times), loop, done)
+    builder.position_at_end(done)
+    return new
+
+
 @intrinsic
 def _add_products(typing, values, place, strip, inputs, coefficients, first, last):
     """Add to TILE numbers from ``place`` on the rows of a strip that are listed, times their coefficients.
@@ -182,7 +201,7 @@ def _add_products(typing, values, place, strip, inputs, coefficients, first, las
             return [builder.fadd(*pair, flags=("contract",)) for pair in zip(sums, products, strict=True)]
 
         lanes = range(0, TILE, REGISTER)
-        sums = repeat(builder, builder.sub(last, first), [load(target, place, lane) for lane in lanes], add)
+        sums = _repeat(builder, builder.sub(last, first), [load(target, place, lane) for lane in lanes], add)
         for total, lane in zip(sums, lanes, strict=True):
             builder.store(total, at(target, place, lane), align=4)
         return context.get_dummy_value()

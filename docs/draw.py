@@ -42,8 +42,6 @@ class Story(NamedTuple):
     width: int
     pairs: int
     preactivations: np.ndarray[Any, Any]  # a sample, at the start
-    rough: np.ndarray[Any, Any]  # the same from rows and inputs in 8 bits
-    guards: np.ndarray[Any, Any]  # how far the two may be apart
     history: History
     margins: np.ndarray[Any, Any]  # of one neuron, after the first step, to all inputs, ascending
     drifts: list[float]  # of that neuron since then, after the second, third, ... step
@@ -65,22 +63,7 @@ def tell_story() -> Story:
         if 3 <= np.sum(margins < travelled[-1]) <= 8:
             break
     sample = (vectors @ problem.inputs.T).ravel()
-    return Story(
-        shift, WIDTH, WIDTH * ROWS, sample, *look_roughly(vectors, problem.inputs), result.history, margins,
-        [float(one) for one in travelled],
-    )  # fmt: skip
-
-
-def look_roughly(W: np.ndarray[Any, Any], X: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return products of rows and inputs that were rounded to 8 bits, and how far they may be off."""
-    (q, p), (w, x) = (
-        [one / np.abs(one).max(axis=1, keepdims=True) * 127 for one in (W, X)],
-        [np.abs(one).max(axis=1, keepdims=True) / 127 for one in (W, X)],
-    )
-    q, p = np.rint(q) * w, np.rint(p) * x
-    norm = np.linalg.norm
-    guards = norm(W - q, axis=1)[:, None] * norm(X, axis=1) + norm(q, axis=1)[:, None] * norm(X - p, axis=1)
-    return [(q @ p.T).ravel(), guards.ravel()]
+    return Story(shift, WIDTH, WIDTH * ROWS, sample, result.history, margins, [float(one) for one in travelled])
 
 
 def draw_fires(axes: Axes, story: Story) -> None:
@@ -128,25 +111,6 @@ def draw_expiry(axes: Axes, story: Story) -> None:
     axes.set(
         xlabel="distance from the threshold when last seen = expiry date", ylabel="inputs of one neuron", yticks=[]
     )
-
-
-def draw_screen(axes: Axes, story: Story) -> None:
-    edges = np.linspace(story.shift - 0.8, story.shift + 0.8, 81)
-    near, fires = story.rough + story.guards >= story.shift, story.preactivations >= story.shift
-    kinds = (
-        ("cannot fire: done", ~near, SKY),
-        ("looked at closely: does not fire", near & ~fires, PINK),
-        ("looked at closely: fires", fires, ORANGE),
-    )
-    counts = np.array([np.histogram(story.rough[kind], bins=edges)[0] for _, kind, _ in kinds])
-    assert not np.any(fires & ~near)  # the guard holds
-    below = np.zeros(len(edges) - 1)
-    for (label, _, colour), count in zip(kinds, counts, strict=True):
-        axes.stairs(below + count, edges, baseline=below, fill=True, color=colour, label=label)
-        below = below + count
-    axes.axvline(story.shift, color=INK, linestyle="--")
-    axes.annotate("shift b", (story.shift, 0.7 * below.max()), (6, 0), textcoords="offset points", color=INK)
-    axes.set(xlabel="rough pre-activation, from products of bytes", yticks=[], xlim=(edges[0], edges[-1]))
 
 
 PLANE, THRESHOLD = 700, 1.2  # rows and shift of a picture in two dimensions
@@ -299,8 +263,7 @@ def main() -> None:
     if "digits" in names:
         drawn += draw_digits()
     if "idea" in names:
-        pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry,
-                    "idea_screen": draw_screen}  # fmt: skip
+        pictures = {"idea_fires": draw_fires, "idea_flips": draw_flips, "idea_expiry": draw_expiry}
         drawn += draw({name: Picture(make, "") for name, make in pictures.items()}, tell_story(), **STYLE)
         drawn += draw({"idea_drawn": Picture(draw_drawn, "")}, None, **STYLE)
     if "hadamard" in names:

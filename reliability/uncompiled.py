@@ -143,7 +143,7 @@ def _dot_pairs(vectors: Any, base: int, X: Any, first: int, width: int, listed: 
 
 def _rows_at(values: Any, place: int, apart: int, rows: int) -> Any:
     """Return a vector from each of some rows of an array, equally far apart: a view."""
-    from thresher.loops.instructions.whole import REGISTER
+    from thresher.loops.instructions import REGISTER
 
     flat, lanes = values.reshape(-1), 4 * REGISTER // values.itemsize
     last = place + (rows - 1) * apart + lanes

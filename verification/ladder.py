@@ -308,8 +308,9 @@ def _approach(report: Report, unseen: NDArray[np.float64], widths: Sequence[int]
         squares = []
         for start in range(seed, seed + _LIMIT_SEEDS):
             result = train(
-                small, width=width + width % 2, shift=_LIMIT_SHIFT, seed=start, twins=True, max_iterations=30
-            )
+                small, width=width + width % 2, shift=_LIMIT_SHIFT, seed=start, start="random", twins=True,
+                max_iterations=30,
+            )  # fmt: skip
             converged = converged and result.status == Status.CONVERGED
             squares.append(np.mean((result.network.predict(unseen) - true) ** 2))
         errors.append(math.sqrt(float(np.mean(squares)) / max(float(np.mean(true**2)), 1e-300)))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import page
-from benchmarks.cases import CONSOLE, Found, measure_cases, size_of, table_of
+from benchmarks.cases import CONSOLE, STARTS, Found, measure_cases, size_of, table_of
 from benchmarks.dense import dense_iterations
 from benchmarks.many_inputs import problem as digits_problem
 from benchmarks.methods import dense_hadamard
@@ -100,10 +100,9 @@ def compile_all() -> float:
     """Compile what is measured in this process, or load what was compiled before; return the seconds."""
     began = time.perf_counter()
     problem, settings = random_problem(inputs=20, dimension=10), NetworkSettings.checked(width=4000, dimension=10)
-    for kind in parts.kinds().values():
-        with parts.forced(kind.ways):
-            for twins in (False, True):
-                train(problem, width=4000, twins=twins, start=kind.start).network.predict(problem.inputs)
+    for start in STARTS:
+        for twins in (False, True):
+            train(problem, width=4000, twins=twins, start=start).network.predict(problem.inputs)
     train(problem, width=4000, index="dense")  # where neurons move far
     dense_iterations(problem, settings, count=1)
     trainings.rival_seconds(problem, settings)

@@ -1,15 +1,14 @@
-"""Where the time of the start goes: its numbers, its rounding, its products, its scan; and what comes after it.
+"""Where the time of the start goes: its numbers, its products, its scan; and what comes after it.
 
-One thread measures each part of the start alone, on blocks as training uses them, for the product in float32, for every
-screen that this machine has, and for Hadamard rows. Those have no numbers of their own: signs and lengths are part of
-their products. The floor divides by the number of threads as if they did not disturb each other.
+One thread measures each part of the start alone, on blocks as training uses them, for Gaussian and for Hadamard rows.
+Those have no numbers of their own: signs and lengths are part of their products. The floor divides by the number of
+threads as if they did not disturb each other.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,17 +16,14 @@ import numpy as np
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cases import Found, captions, in_turn, later_seconds, trained
+from benchmarks.cases import STARTS, Found, captions, in_turn, later_seconds, trained
 from benchmarks.dense import dense_evaluation
 from benchmarks.rotated import levels_of
 from benchmarks.summary import Sheet
 from thresher import Problem, Result
-from thresher.loops import screen
-from thresher.loops.instructions.whole import WAYS, Way
 from thresher.model.network import NetworkSettings
-from thresher.model.start import Sequence as Rows
 from thresher.parallel import core_count
-from thresher.shards import SHARDS, Recipe, watchlists
+from thresher.shards import SHARDS, Recipe
 from thresher.shards.certified import BAND_AFTER_FIRST_STEP
 from thresher.shards.watchlists import StartBlock, StartScan, loop_inputs
 from thresher.theory import limit_kernel
@@ -45,63 +41,35 @@ class Case(NamedTuple):
     settings: NetworkSettings
 
 
-class Kind(NamedTuple):
-    """What start rows are, and the ways to screen them, one at most: without any they are multiplied in float32."""
-
-    start: Rows
-    ways: tuple[Way, ...] = ()
-
-
-def kinds() -> dict[str, Kind]:
-    """Return how this machine can multiply start rows, as ``Result.screen`` calls it."""
-    screens = {f"{way.bits} bits, {way.instructions}": Kind("random", (way,)) for way in WAYS}
-    return {"float32": Kind("random"), **screens, "float32, by additions": Kind("hadamard")}
-
-
-@contextmanager
-def forced(ways: tuple[Way, ...]) -> Iterator[None]:
-    """Make trainings screen their start in the first of these ways, whether or not it pays; without any none does."""
-    before = screen.WAYS, screen._WORTH, watchlists._PASSING
-    screen.WAYS, screen._WORTH = ways, dict.fromkeys(before[1], (1, screen.LONGEST, 1))
-    watchlists._PASSING = {False: 2.0, True: 2.0}
-    try:
-        yield
-    finally:
-        screen.WAYS, screen._WORTH, watchlists._PASSING = before
-
-
 def measure(cases: Sequence[Case]) -> Found:
-    """Return the parts of the start of each case with each screen; there are no goals among them."""
+    """Return the parts of the start of each case; there are no goals among them."""
     return {"rows": [], "parts": [row for case in cases for row in of_case(case)]}
 
 
 def of_case(case: Case) -> list[dict[str, Any]]:
-    """Return a row for each way to multiply start rows."""
+    """Return a row for each kind of start rows."""
     name, problem, settings = case
     options = {"width": settings.width, "twins": settings.start.twins}
     last = dict[str, tuple[Result, float]]()
 
-    def work(screen: str, kind: Kind) -> float:
-        with forced(kind.ways):
-            last[screen] = trained(problem, start=kind.start, **options)
-        return last[screen][1]
+    def work(start: str) -> float:
+        last[start] = trained(problem, start=start, **options)
+        return last[start][1]
 
-    works = {screen: partial(work, screen, kind) for screen, kind in kinds().items()}
     evaluation = partial(dense_evaluation, problem, settings, generator="numpy")
-    taken, own = in_turn({"evaluation": evaluation, **works}), trained(problem, **options)[0].screen
+    taken = in_turn({"evaluation": evaluation, **{start: partial(work, start) for start in STARTS}})
     start_rows, rows = settings.width // (2 if settings.start.twins else 1), []
-    for name_of_kind, kind in kinds().items():
-        with forced(kind.ways):
-            parts = parts_of_start(problem, settings._replace(start=settings.start._replace(sequence=kind.start)))
-        result, seconds = last[name_of_kind]
+    for start, label in STARTS.items():
+        parts = parts_of_start(problem, settings._replace(start=settings.start._replace(sequence=start)))
+        result, seconds = last[start]
         whole = sum(sum(record.seconds.values()) for record in result.history)
-        row_floor = parts["numbers"] + parts["rounding"] + parts["product"] + parts["bytes"] / parts["bandwidth"]
+        row_floor = parts["numbers"] + parts["product"] + parts["bytes"] / parts["bandwidth"]
         later = sum(later_seconds(result))
         rows.append(
             {
-                "case": name, "screen": name_of_kind, "own": name_of_kind == own, **parts,
-                "floor": start_rows * row_floor / core_count(), "start": whole - later, "later": later,
-                "weights": seconds - whole, "evaluations": taken[name_of_kind].seconds / taken["evaluation"].seconds,
+                "case": name, "rows": label, **parts, "floor": start_rows * row_floor / core_count(),
+                "start": whole - later, "later": later, "weights": seconds - whole,
+                "evaluations": taken[start].seconds / taken["evaluation"].seconds,
             }
         )  # fmt: skip
     return rows
@@ -110,7 +78,7 @@ def of_case(case: Case) -> list[dict[str, Any]]:
 def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, float]:
     """Return seconds a start row of each part of the start on one thread, bytes a start row leaves, bytes a second."""
     recipe = Recipe(SHARDS["certified"], settings, problem.inputs, "float32")
-    geometry, inputs, rotated, start = recipe.geometry, recipe.rounded_inputs, recipe.rotated_inputs, settings.start
+    geometry, rotated, start = recipe.geometry, recipe.rotated_inputs, settings.start
     step = linalg.solve(limit_kernel(problem.products, settings.shift), -problem.targets, assume_a="pos")
     drift = float(np.sqrt(np.mean(step**2))) * settings.scale
     room = np.empty((BLOCK, problem.size), np.float32) if rotated is None else rotated.room(BLOCK)
@@ -120,12 +88,12 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
         """Scan fresh blocks right after they were made, as training does; return the seconds and the bytes left."""
         one = StartScan(
             settings, geometry, step, neurons=range(BLOCK * BLOCKS * copies), band=BAND_AFTER_FIRST_STEP * drift,
-            inputs=loop_inputs(settings, geometry, recipe.padded_inputs), rounded=inputs,
+            inputs=loop_inputs(settings, geometry, recipe.padded_inputs),
         )  # fmt: skip
         seconds = 0.0
         for k in range(BLOCKS):
             block = range(k * BLOCK, (k + 1) * BLOCK)
-            made = StartBlock.make(start, geometry, block, out=room, rounded=one.rounded, rotated=rotated)
+            made = StartBlock.make(start, geometry, block, out=room, rotated=rotated)
             began = time.perf_counter()
             one.add(made)
             seconds += time.perf_counter() - began
@@ -138,22 +106,15 @@ def parts_of_start(problem: Problem, settings: NetworkSettings) -> dict[str, flo
     with threadpool_limits(1, "blas"):
         scans = [scan() for _ in range(REPEATS)]
         big = np.ones(1 << 24, np.float32), np.empty(1 << 24, np.float32)
-        numbers, rounding = best(lambda: start.base_block(0, BLOCK)) / BLOCK, 0.0
         if rotated is not None:
             numbers, product = 0.0, best(lambda: rotated.products(0, BLOCK, out=room)) / BLOCK
-        elif inputs is None:
-            product = best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
         else:
-            rounding = (
-                best(lambda: (screen.round_rows(columns, inputs.bits), screen.transpose(columns, np.float32))) / BLOCK
-            )
-            product = best(_products(columns, inputs)) / BLOCK
-        whole = min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS)
+            numbers = best(lambda: start.base_block(0, BLOCK)) / BLOCK
+            product = best(lambda: np.matmul(columns.T, geometry.fast_inputs.T, out=room)) / BLOCK
         return {
             "numbers": numbers,
-            "rounding": rounding,
             "product": product,
-            "scan": whole if inputs is None else max(whole - product, 0.0),  # a screen is part of the scan
+            "scan": min(seconds for seconds, _ in scans) / (BLOCK * BLOCKS),
             "bytes": scans[0][1] / (BLOCK * BLOCKS),
             "additions": levels_of(rotated) if rotated else 0,
             "pair": product / problem.size,
@@ -167,17 +128,6 @@ def _addition(inputs: int) -> float:
     rows, columns = np.ones((BLOCK, _COLUMNS), np.float32), np.ones((_COLUMNS, inputs), np.float32)
     out = np.empty((BLOCK, inputs), np.float32)
     return best(lambda: np.matmul(rows, columns, out=out)) / (BLOCK * _COLUMNS * inputs)
-
-
-def _products(columns: Any, inputs: Any) -> Callable[[], None]:
-    """Return what multiplies a block of rounded rows with rounded inputs."""
-    rows, room = screen.round_rows(columns, inputs.bits), screen.room_for(inputs)
-
-    def work() -> None:
-        for first in range(0, BLOCK, screen.IN_CACHE):
-            screen.multiply_rows(rows, first, min(first + screen.IN_CACHE, BLOCK), inputs, room)
-
-    return work
 
 
 def best(work: Callable[[], object]) -> float:
@@ -195,13 +145,13 @@ def part(found: dict[str, Found]) -> list[str]:
     ours = {name: of for name, of in found.items() if "parts" in of}
     if not ours:
         return []
-    header = ["case", "screen", "numbers, µs", "rounding", "product", "scan", "bytes", "floor, s", "start, s"]
+    header = ["case", "start rows", "numbers, µs", "product", "scan", "bytes", "floor, s", "start, s"]
     header += ["later iterations, s", "weights, s", "whole, in dense evaluations"]
     lines = [
         [
             one["case"],
-            f"**{one['screen']}**" if one["own"] else one["screen"],
-            *(f"{1e6 * one[name]:.2f}" for name in ("numbers", "rounding", "product", "scan")),
+            one["rows"],
+            *(f"{1e6 * one[name]:.2f}" for name in ("numbers", "product", "scan")),
             f"{one['bytes']:.0f}",
             *(f"{one[name]:.3g}" for name in ("floor", "start", "later", "weights", "evaluations")),
         ]

@@ -53,7 +53,6 @@ class Trainings:
 
     def __init__(self, problem: Problem, width: int, ways: Sequence[Ours]) -> None:
         self._problem, self._width, self.ways = problem, width, ways
-        self.screens: dict[Ours, str] = {}
         self.iterations: dict[Ours, list[float]] = {way: [] for way in ways}  # mean seconds after the start
 
     def works(self) -> dict[str, Callable[[], float]]:
@@ -62,7 +61,6 @@ class Trainings:
 
     def _train(self, way: Ours) -> float:
         result, seconds = trained(self._problem, width=self._width, **way._asdict())
-        self.screens[way] = result.screen
         self.iterations[way].append(mean(later_seconds(result)))
         return seconds
 
@@ -71,7 +69,7 @@ class Trainings:
         return [
             row(
                 name,
-                f"whole training, {way.label}, start in {self.screens[way]}, in dense evaluations",
+                f"whole training, {way.label}, in dense evaluations",
                 taken[way.label].seconds / taken["evaluation"].seconds,
                 most=goals.get(way),
             )
@@ -202,9 +200,8 @@ def large_rows(
     """Return the rows of a training that had a process of its own, against these goals."""
     share = found["share timed"]
     scaled = "" if share == 1 else f" (of which 1/{1 / share:.0f} was timed)"
-    start = f", start in {found['screen']}" if found["screen"] else ""
     return [
-        row(name, f"whole training{start}, seconds", found["training"], most=seconds),
+        row(name, "whole training, seconds", found["training"], most=seconds),
         row(name, f"in dense evaluations{scaled}", found["training"] / found["dense"], most=evaluations),
         row(name, "the same in processor seconds", found["training, cpu"] / found["dense, cpu"]),
         row(name, "peak memory, GiB", found["peak"] / 2**30, most=gib),

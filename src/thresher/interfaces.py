@@ -210,7 +210,6 @@ class Started(NamedTuple):
 
     before: Moved
     after: Moved | None
-    screen: str = ""  # the precision in which start rows were searched, where there is a choice
 
 
 class ShardStarted(NamedTuple):
@@ -220,7 +219,6 @@ class ShardStarted(NamedTuple):
     after: NDArray[np.float64]
     effort_before: Effort
     effort_after: Effort
-    screen: str = ""  # the precision in which start rows were searched, where there is a choice
 
 
 class ShardMoved(NamedTuple):

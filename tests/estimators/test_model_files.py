@@ -171,7 +171,7 @@ LIES = {
     "no mean": leave_out("mean"),
     "a width": say("networks", 0, "width", value=10**15),
     "a shift": say("networks", 0, "shift", value=99.0),
-    "a sequence": say("networks", 0, "sequence", value="halton"),
+    "a kind of rows": say("networks", 0, "start", value="halton"),
     "fewer networks": say("networks", value=[]),
     "a scale": say("values", "scale_", value="minmax"),
     "targets": say("values", "target_", value="square"),

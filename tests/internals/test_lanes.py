@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 from numba.core.errors import TypingError
 
-from thresher.loops import screen
-from thresher.loops.instructions.vectors import COMPARED, LANES, dot_pairs, dot_rows, passed, sum_rows
+from thresher.loops.instructions.vectors import COMPARED, LANES, dot_pairs, dot_rows, padded, passed, sum_rows
 
 seeds = st.integers(0, 10**6)
 DTYPES = [np.float32, np.float64]
@@ -37,10 +36,10 @@ def compared(expiry, place, first, last, level):
 @given(seed=seeds, n=st.integers(1, 9), d=st.integers(1, 70))
 def test_padding_adds_zeros_alone(seed, n, d):
     rows = np.random.default_rng(seed).normal(size=(n, d))
-    padded = screen.padded(rows, np.float64)
-    assert padded.shape[1] % LANES == 0
-    np.testing.assert_array_equal(padded[:, :d], rows)
-    assert not padded[:, d:].any()
+    longer = padded(rows, np.float64)
+    assert longer.shape[1] % LANES == 0
+    np.testing.assert_array_equal(longer[:, :d], rows)
+    assert not longer[:, d:].any()
 
 
 @pytest.mark.parametrize("listed_as", [np.uint16, np.uint32])
@@ -49,7 +48,7 @@ def test_padding_adds_zeros_alone(seed, n, d):
 @given(seed=seeds, n=st.integers(1, 20), d=st.integers(1, 150), count=st.integers(0, 12), first=st.integers(0, 5))
 def test_sums_and_products_of_rows(dtype, listed_as, seed, n, d, count, first):
     random = np.random.default_rng(seed)
-    X = screen.padded(random.normal(size=(n, d)), dtype)
+    X = padded(random.normal(size=(n, d)), dtype)
     steps, coefficients = random.normal(size=(2, count)).astype(dtype)
     listed = random.integers(0, n, size=first + count).astype(listed_as)
     vector = np.full(X.shape[1], np.nan, dtype)
@@ -86,7 +85,7 @@ def in_order(a, b):
 def test_the_order_of_sums_is_the_one_that_is_written(dtype, seed, d):
     """To the bit: a compiler that fuses or reorders would make processes differ that compiled by themselves."""
     random = np.random.default_rng(seed)
-    X, listed = screen.padded(random.normal(size=(5, d)), dtype), np.array([3, 0, 4], np.uint16)
+    X, listed = padded(random.normal(size=(5, d)), dtype), np.array([3, 0, 4], np.uint16)
     vector, out = X[1].copy(), np.empty(3, dtype)
     dotted(vector, X, listed, 3, out)
     np.testing.assert_array_equal(out, [in_order(vector, X[i]) for i in listed])
@@ -105,7 +104,7 @@ def test_the_order_of_sums_is_the_one_that_is_written(dtype, seed, d):
 def test_products_of_pairs_are_those_of_rows(dtype, seed, d, base, first, width):
     """To the bit, and in the same order of sums."""
     random = np.random.default_rng(seed)
-    vectors, X = (screen.padded(random.normal(size=(rows + 5, d)), dtype) for rows in (base, first + width))
+    vectors, X = (padded(random.normal(size=(rows + 5, d)), dtype) for rows in (base, first + width))
     listed, out = random.integers(0, 5 * width, 12).astype(np.int32), np.full(13, 7.0, dtype)
     paired(vectors, base, X, first, width, listed, 12, out)
     expected = [in_order(vectors[base + pair // width], X[first + pair % width]) for pair in listed]

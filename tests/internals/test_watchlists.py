@@ -60,7 +60,7 @@ def test_room_is_forecast_from_the_rows_that_were_scanned(first, twins, monkeypa
 def test_bounds_are_those_of_the_working_precision(dtype, unit, monkeypatch):
     scanned = []
     original = watchlists.scan_block
-    monkeypatch.setattr(watchlists, "scan_block", lambda *given: scanned.append(given[3].unit) or original(*given))
+    monkeypatch.setattr(watchlists, "scan_block", lambda *given: scanned.append(given[2].unit) or original(*given))
     shard, weights, settings = make(dtype=dtype)
     shard.start(None, expected=0.1)
     assert set(scanned) == {unit}

@@ -9,8 +9,6 @@ import pytest
 
 from thresher import Problem, train
 from thresher.datasets import random_problem
-from thresher.loops import screen
-from thresher.loops.instructions.whole import PLAIN, Way
 from thresher.model import compact as compacts
 from thresher.model import network as networks
 
@@ -34,16 +32,14 @@ def _look_at_few(monkeypatch, *, few):
     monkeypatch.setattr(compacts, "few_vectors_near", lambda *given, twins: few)
 
 
-@pytest.mark.parametrize("bits", [0, 8, 16])
 @pytest.mark.parametrize("way", WAYS)
-def test_predictions_are_those_of_all_neurons(way, bits, monkeypatch):
+def test_predictions_are_those_of_all_neurons(way, monkeypatch):
     network = train(PROBLEM, **{"width": 5000, "shift": 2.0, "twins": False} | WAYS[way]).network
     settings = network.settings
     W, signs = network.weights.vectors(range(settings.neurons)), settings.start.signs(np.arange(settings.neurons))
     padding = settings.width - settings.neurons  # neurons that were not drawn
     W, signs = np.vstack([W, np.zeros((padding, 12))]), np.append(signs, np.zeros(padding))
     expected = naive.outputs(W, signs, NEW, settings.shift, settings.activation)
-    monkeypatch.setattr(screen, "WAYS", (Way(bits, PLAIN),) if bits else ())
     compact, close = network.compact(), 1e-10 if way == "float64" else 3e-6
     for model in (network, compact):
         _look_at_few(monkeypatch, few=True)
@@ -61,19 +57,6 @@ def test_pairs_are_looked_at_one_by_one_where_few_are_near(shift, size, near):
     problem = Problem(PROBLEM.inputs, size * PROBLEM.targets)
     network = train(problem, width=5000, shift=shift, max_iterations=1, index="certified").network
     assert networks.few_near(network.weights, shift) == near
-
-
-@pytest.mark.parametrize("way", ["plain", "twins"])
-def test_rounded_rows_find_the_same_pairs(way, monkeypatch):
-    """What a pair adds does not depend on how it was found, to the bit."""
-    network = train(PROBLEM, width=5000, shift=2.0, **{"twins": False} | WAYS[way]).network
-    for model in (network, network.compact()):
-        found = []
-        for ways in (screen.WAYS, (), (Way(8, PLAIN),), (Way(16, PLAIN),)):
-            with monkeypatch.context() as patch:
-                patch.setattr(screen, "WAYS", ways)
-                found.append(model.predict(NEW))
-        np.testing.assert_array_equal(found, found[:1] * len(found))
 
 
 def test_vectors_of_any_kind():
@@ -109,8 +92,8 @@ def test_a_changed_copy_of_a_compact_network_knows_its_own_vectors():
 
 
 @pytest.mark.parametrize("size", [1.0, 1e20, 1e-25])
-def test_opposite_vectors_and_long_ones_are_found(size, monkeypatch):
-    """Whole numbers say nothing of twins whose centre is zero, nor of vectors whose squares float32 cannot hold."""
+def test_opposite_vectors_and_long_ones_are_found(size):
+    """Of twins whose centre is zero, of vectors whose squares float32 cannot hold."""
     rng = np.random.default_rng(0)
     W = np.repeat(rng.standard_normal((300, 12)), 2, axis=0).astype(np.float32)
     W[541::4] *= -1
@@ -119,11 +102,9 @@ def test_opposite_vectors_and_long_ones_are_found(size, monkeypatch):
     expected = naive.outputs(W.astype(np.float64), signs, NEW, 2.0) * np.sqrt(600)
     model = compacts.CompactNetwork(W, signs, 2.0)
     assert compacts.few_vectors_near(W, 2.0, twins=True)
-    for ways in (screen.WAYS, (Way(8, PLAIN),), (Way(16, PLAIN),), ()):
-        monkeypatch.setattr(screen, "WAYS", ways)
-        found = model.predict(NEW)
-        np.testing.assert_allclose(found, expected, atol=3e-6 * max(size, 1.0))
-        np.testing.assert_array_equal(np.concatenate([model.predict(some) for some in PARTS]), found)
+    found = model.predict(NEW)
+    np.testing.assert_allclose(found, expected, atol=3e-6 * max(size, 1.0))
+    np.testing.assert_array_equal(np.concatenate([model.predict(some) for some in PARTS]), found)
 
 
 @pytest.mark.parametrize("twins", [False, True])

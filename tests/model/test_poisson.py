@@ -132,7 +132,7 @@ def test_starts_are_compared_by_value_and_survive_a_pickle():
     assert start != Start(3, 5, True)
     assert hash(start) == hash(start_of())
     assert start.twins
-    assert (start.sequence, start.kind, Start(3, 5).kind) == ("random", "poisson", "scan")
+    assert (start.sequence, start.kind, Start(3, 5).kind) == ("random", "poisson", "random")
     np.testing.assert_array_equal(start.signs(np.arange(4)), [1, -1, 1, -1])
 
 

@@ -190,9 +190,10 @@ def test_the_number_of_threads_changes_nothing(threads, start, monkeypatch):
     assert np.array_equal(one.network.weights.coefficients, many.network.weights.coefficients)
 
 
-def test_looks_are_few_and_fall_with_the_residual():
+@every_start
+def test_looks_are_few_and_fall_with_the_residual(start):
     problem = random_problem(inputs=100, dimension=50)
-    result = train(problem, width=2**16, first_step="gram")
+    result = train(problem, width=2**16, first_step="gram", start=start)
     assert result.status == Status.CONVERGED
     pairs = 100 * 2**16
     looks = [record.looks for record in result.history[1:]]
@@ -201,10 +202,11 @@ def test_looks_are_few_and_fall_with_the_residual():
     assert looks[-1] < 1e-4 * pairs
 
 
-def test_the_limit_step_saves_most_looks():
+@every_start
+def test_the_limit_step_saves_most_looks(start):
     problem = random_problem(inputs=100, dimension=50)
     total = {
-        first: sum(record.looks for record in train(problem, width=2**16, first_step=first).history[1:])
+        first: sum(record.looks for record in train(problem, width=2**16, start=start, first_step=first).history[1:])
         for first in ("limit", "gram")
     }
     assert total["limit"] < total["gram"] / 2

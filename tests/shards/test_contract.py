@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import examples
-from screened import Screened, ScreenedInBytes
 
 from thresher import Activation, BrokenCertificate, Problem, to_sphere
 from thresher.engines import engine as engines
@@ -24,7 +23,7 @@ BENT = [
     Activation([-1, -0.2, 0.9], [-0.5, 1, 0, 2]),
     Activation([0, 0.5], [0, 1, 3]),
 ]
-every_kind = pytest.mark.parametrize("index", [*SHARDS, "screened", "screened in bytes"])
+every_kind = pytest.mark.parametrize("index", SHARDS)
 
 
 class Story:
@@ -130,8 +129,6 @@ def steps_of(rng, n):
 @pytest.fixture(autouse=True)
 def several_shards(monkeypatch):
     monkeypatch.setattr(engines, "_SHARD", 40)
-    monkeypatch.setitem(SHARDS, "screened", Screened)
-    monkeypatch.setitem(SHARDS, "screened in bytes", ScreenedInBytes)
 
 
 @every_kind
@@ -153,8 +150,6 @@ def test_every_kind_follows_the_definition(
     monkeypatch, index, products, few, seed, twins, dtype, activation, rows, first, matrix, n, d
 ):
     monkeypatch.setattr(dense, "_FEW", few)
-    if index.startswith("screened") and activation not in ("relu", "max"):
-        activation = "relu"  # screens have one threshold
     rng = np.random.default_rng(seed)
     first = None if first is None else rng.normal(size=n) * first
     story = Story(

@@ -109,7 +109,7 @@ class TestCertify:
     def test_nothing_promised_fails(self):
         for seed in range(3):
             problem = random_problem(inputs=8, dimension=16, seed=seed)
-            result = train(problem, width=2**18, seed=seed, callbacks=[CheckTheorems()])
+            result = train(problem, width=2**18, seed=seed, start="random", callbacks=[CheckTheorems()])
             promised = {one.name for record in result.history for one in record.statements if one.promised}
             assert {
                 "λ from below",
@@ -120,6 +120,15 @@ class TestCertify:
                 "drift",
             } <= promised
             assert not [one for record in result.history for one in record.statements if one.broken]
+
+    def test_what_needs_independent_rows_is_not_promised_without_them(self):
+        problem = random_problem(inputs=8, dimension=16)
+        result = train(problem, width=2**18, callbacks=[CheckTheorems()])
+        statements = [one for record in result.history for one in record.statements]
+        assert {one.name for one in statements if one.promised} == {"λ from below", "λ from above", "halving", "drift"}
+        assert not any(one.broken for one in statements)
+        of_chance = [one for one in statements if one.name in ("limit kernel", "firing, expected", "λ at the start")]
+        assert {one.verdict for one in of_chance} == {"holds, not promised"}
 
     def test_equal_inputs_are_no_accident(self):
         X = random_problem(inputs=6, dimension=4).inputs

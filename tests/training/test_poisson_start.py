@@ -24,9 +24,7 @@ from thresher.files import read_file, write_file
 from thresher.model import poisson
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS
-from thresher.training.options import Setup
 from thresher.training.result_files import VERSION
-from thresher.training.train import complete
 
 PROBLEM = random_problem(inputs=12, dimension=8)
 OTHERS = random_problem(inputs=40, dimension=8, seed=5).inputs
@@ -184,51 +182,13 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        ({}, "poisson"),
-        ({"twins": False}, "scan"),
-        ({"shift": 1.7}, "scan"),  # 12 Q(1.7) = 0.53
-        ({"shift": 1.75}, "poisson"),  # 0.48
-    ],
-)
-def test_auto_draws_where_rows_fire_on_less_than_half_an_input(options, kind):
-    given = OPTIONS | {"start": "auto"} | options
-    network = train(PROBLEM, **given, max_iterations=1).network
-    assert network.settings.start.kind == kind
-    same = train(PROBLEM, **given | {"start": "random" if kind == "scan" else kind}, max_iterations=1).network
-    np.testing.assert_array_equal(network.predict(OTHERS), same.predict(OTHERS))
-
-
-@pytest.mark.parametrize(
-    ("options", "columns", "rows"),
-    [
-        ({}, 16, "hadamard"),
-        ({"twins": True, "engine": "ray"}, 30, "hadamard"),
-        ({"index": "certified"}, 16, "hadamard"),
-        ({}, 15, "random"),
-        ({"dtype": "float64"}, 16, "random"),
-        *(({"index": index}, 16, "random") for index in ("scan", "tournament", "dense")),
-        ({"method": "paper"}, 16, "random"),
-        ({}, 2**15 + 1, "random"),
-    ],
-)
-def test_auto_takes_hadamard_rows_where_they_save_work(options, columns, rows):
-    problem = random_problem(inputs=12, dimension=columns)
-    given = complete({"width": 2000, "shift": 1.0, "start": "auto"} | options)
-    start = Setup.of([problem], given).settings.start
-    assert (start.kind, start.sequence) == ("scan", rows)
-    assert Setup.of([problem], given | {"start": rows}).settings.start == start
-
-
-@pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"start": "everywhere"}, "one of 'random', 'hadamard', 'poisson', 'auto'; got 'everywhere'"),
+        ({"start": "everywhere"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'everywhere'"),
         ({"twins": False}, "twins=True"),
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
-        ({"start": "scan"}, "one of 'random', 'hadamard', 'poisson', 'auto'; got 'scan'"),
+        ({"start": "scan"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'scan'"),
         ({"sequence": "random"}, "train has no option 'sequence'; it has width, .*start"),
     ],
 )
@@ -242,17 +202,17 @@ def test_more_rows_than_there_are_is_said(tmp_path):
     some = PROBLEM.inputs[:4], PROBLEM.targets[:4]
     given = {"width": 400, "twins": True, "max_iterations": 1}
     train(*some, **given, shift=0.7, start="poisson")  # 4 Q(0.7) = 0.97
-    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than start='random'") as said:
+    with pytest.warns(UserWarning, match=r"about 484 neurons, 1\.2 times the width.*than the default") as said:
         result = train(*some, **given, shift=0.517, start="poisson")  # 4 Q(0.517) = 1.21
     assert [one.filename for one in said] == [__file__]
-    train(*some, **given, shift=0.517, start="auto")
+    train(*some, **given, shift=0.517)
     result.save(tmp_path / "result")
     thresher.load(tmp_path / "result")  # it was said, and is done
 
 
 def test_another_start_is_no_continuation(tmp_path):
     train(PROBLEM, **OPTIONS, checkpoint=tmp_path / "run")
-    with pytest.raises(InvalidInput, match="start='poisson'; this run has start='scan'"):
+    with pytest.raises(InvalidInput, match="start='poisson'; this run has start='random'"):
         train(PROBLEM, **OPTIONS | {"start": "random"}, resume=tmp_path / "run")
 
 
@@ -261,7 +221,7 @@ def test_another_start_is_no_continuation(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("neurons", 1234), ("start", "auto"), ("start", "scan"), ("twins", False), ("seed", 1), ("width", 6002)],
+    [("neurons", 1234), ("start", "auto"), ("start", "random"), ("twins", False), ("seed", 1), ("width", 6002)],
 )
 def test_what_does_not_fit_is_refused(result, tmp_path, name, value):
     result.save(tmp_path / "good", form="full")

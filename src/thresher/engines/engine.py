@@ -193,7 +193,7 @@ def start_shards(
         engine = ShardEngine(recipe, executor, output=output, offset=offset)
         before, after = engine.begin(total.shares, stepped=step is not None)
         moved = None if step is None else Moved(after, total.effort_after)
-        started.append((engine, Started(Moved(before, total.effort_before), moved, total.screen)))
+        started.append((engine, Started(Moved(before, total.effort_before), moved)))
     return started
 
 
@@ -203,10 +203,8 @@ class _Sums:
     def __init__(self, inputs: int) -> None:
         self.shares = np.zeros((2, inputs))
         self.effort_before = self.effort_after = Effort()
-        self.screen = ""
 
     def add(self, part: ShardStarted) -> None:
-        self.screen = part.screen
         self.shares += (part.before, part.after)
         self.effort_before = self.effort_before.plus(part.effort_before)
         self.effort_after = self.effort_after.plus(part.effort_after)

@@ -122,7 +122,7 @@ class Footprint:
         facts, n = each[0], each[0].inputs
         weights = sum(one.neurons * one.item * one.dimension if kind.DENSE else one.weights for one in each)
         shared = matrix_bytes(facts, threads=1) if self.matrix else _pivots_bytes(facts)
-        products = n * n * (9 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
+        products = n * n * (8 + facts.item + 4 * (threads + 1)) if self.matrix else 3 * 8 * n * facts.dimension
         held = sum(map(kind.memory, each)) / workers + products + _rotated_bytes(facts)
         held += threads * kind.block_memory(facts)
         return Shares(int(_FIXED + 3 * weights + shared), int(_FIXED + held))
@@ -143,7 +143,7 @@ class Footprint:
 
 def matrix_bytes(facts: Facts, *, threads: int) -> float:
     """Return about how many bytes the n x n matrices of a training take: products, Gram, factor, counts per thread."""
-    one = facts.inputs**2 * (8 * 4 + facts.item + 1 + 4 * (threads + 2))
+    one = facts.inputs**2 * (8 * 4 + facts.item + 4 * (threads + 2))
     return float(one if facts.knots == 1 else 3 * 8 * facts.inputs**2 + one * facts.knots**2)
 
 

@@ -165,12 +165,12 @@ def start_at_knots(
         first_steps=[None if step is None else knots.spread(step) for step in first_steps],
     )  # fmt: skip
     found = []
-    for engine, (before, after, screen) in started:
+    for engine, (before, after) in started:
         made = KnotEngine(engine, recipe, before.outputs)
         before = before._replace(outputs=made.outputs)
         if after is not None:
             after = after._replace(outputs=made.begin(after.outputs))
-        found.append((made, Started(before, after, screen)))
+        found.append((made, Started(before, after)))
     return found
 
 

@@ -11,27 +11,24 @@ from numba import njit
 from numpy.typing import NDArray
 
 from thresher.loops import compiled, helper
-from thresher.loops.instructions.places import EXTRA, ZERO, pick, places_at_least, places_of_ones
+from thresher.loops.instructions.places import EXTRA, ZERO, pick, places_at_least
 from thresher.loops.instructions.vectors import dot_rows
 from thresher.loops.rounding import STRETCH, of_margin, of_product
-from thresher.loops.screen import IN_CACHE, guard_of, level_of, multiply_rows, pick_bounds
-from thresher.loops.structures import PredictedRows, Screen
+from thresher.loops.structures import PredictedRows
 
 __all__ = ["add_outputs", "divide_twins", "measure_rows", "move_rows", "rows_near", "rows_reaching", "which_fire"]
 
-_LEAST = -(1 << 31)  # no product is below it
-
 
 @compiled(allocates=True)
-def move_rows(base, places, added, start, columns, centres, halves):
+def move_rows(base, places, added, start, centres, halves):
     """Add to start rows what training added to their neurons: write centres, and halves of twins, (rows, padded d).
 
     ``added`` are the neurons that moved, bounds, inputs and coefficients (see ``Weights``), and the inputs of training.
-    ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start``. ``columns``
-    (d, rows) become those of the centres. Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
+    ``base`` (rows,) are their numbers, ascending; they are the columns ``places`` (rows,) of ``start`` (d, at least
+    rows). Without twins halves are (0, padded d). Cost: O(d) per row and coefficient.
     """
     stored, bounds, inputs, coefficients, X = added
-    (d, _), rows, copies = columns.shape, base.size, 2 if halves.shape[0] else 1
+    d, rows, copies = start.shape[0], base.size, 2 if halves.shape[0] else 1
     vectors = np.zeros((2, d))
     s = np.searchsorted(stored, copies * base[0]) if rows else 0
     for r in range(rows):
@@ -53,7 +50,6 @@ def move_rows(base, places, added, start, columns, centres, halves):
                 vectors[0, k] = 0.5 * (vectors[0, k] + vectors[1, k])
         for k in range(d):
             centres[r, k] = start[k, place] + vectors[0, k]
-            columns[k, r] = centres[r, k]
         for k in range(d, centres.shape[1]):
             centres[r, k] = 0
         for k in range(d, halves.shape[1] if copies == 2 else 0):
@@ -115,43 +111,25 @@ def _add_twins(coefficient, shift, found, count, changes, values, sums):
         sums[found[c]] += coefficient * (max(margin + change, 0.0) - max(margin - change, 0.0))
 
 
-def add_outputs(
-    rows: PredictedRows, screen: Screen | None, X: NDArray[np.floating], shift: float, sums: NDArray[np.float64]
-) -> None:
+def add_outputs(rows: PredictedRows, X: NDArray[np.floating], shift: float, sums: NDArray[np.float64]) -> None:
     """Add to ``sums`` (k,) what ``PredictedRows`` add to the outputs on inputs X (k, d).
 
-    Which pairs are looked at depends on products or a screen; what they add does not, to the bit: nor does it
-    depend on the inputs around them. Cost: O(d) per pair near the threshold, besides what finds it.
+    Products say which pairs are looked at; what these add does not depend on products, to the bit, nor on the inputs
+    around them. Cost: O(d) per pair near the threshold, besides what finds it.
     """
     found, (bounds, values, changes) = np.empty(len(X) + EXTRA, np.int32), np.empty((3, len(X)), X.dtype)
-    guards, least = rows.guard.copy(), np.empty(len(rows.centres), np.int32)
-    _add_rows(rows, screen, X, shift, sums, guards, least, found, bounds, values, changes)
+    _add_rows(rows, X, shift, sums, found, bounds, values, changes)
 
 
 @compiled
-def _add_rows(rows, screen, X, shift, sums, guards, least, found, bounds, values, changes):
-    """See :func:`add_outputs`; ``guards`` are those of the rows, the arguments after them room."""
-    centres, halves, products, coefficients, reach = (
-        rows.centres, rows.halves, rows.products, rows.coefficients, rows.reach,
+def _add_rows(rows, X, shift, sums, found, bounds, values, changes):
+    """See :func:`add_outputs`; the last arguments are room."""
+    centres, halves, products, coefficients, reach, guard = (
+        rows.centres, rows.halves, rows.products, rows.coefficients, rows.reach, rows.guard,
     )  # fmt: skip
-    (k, d), number, twins = X.shape, len(centres), len(halves) > 0
-    if screen is not None:
-        for r in range(number):
-            guards[r] += guard_of(screen.rows, r, screen.inputs, d)
-            least[r] = level_of(screen.rows, r, screen.inputs, guards[r], shift - reach[r])
-            if screen.rows.steps[r] == 0.0 and guards[r] >= shift - reach[r]:  # the product says nothing of such a row
-                least[r] = _LEAST
-    for r in range(number):
-        here = r % IN_CACHE
-        if screen is None:
-            count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guards[r]), found)
-        else:
-            if here == 0:
-                last = min(r + IN_CACHE, number)
-                for q in range(r, last):
-                    screen.whole.levels[q - r] = least[q]
-                multiply_rows(screen.rows, r, last, screen.inputs, screen.whole)
-            count = places_of_ones(screen.whole.reached[here], k, found)
+    k, twins = len(X), len(halves) > 0
+    for r in range(len(centres)):
+        count = places_at_least(products[r], k, X.dtype.type(shift - reach[r] - guard[r]), found)
         if count == 0:
             continue
         if not twins:
@@ -159,14 +137,9 @@ def _add_rows(rows, screen, X, shift, sums, guards, least, found, bounds, values
             for c in range(count):
                 sums[found[c]] += coefficients[r] * max(np.float64(values[c]) - shift, 0.0)
             continue
-        low = shift
-        if screen is None:
-            pick(products[r], found, count, bounds)
-            low -= guards[r]
-        else:
-            pick_bounds(screen.rows, r, screen.inputs, guards[r], screen.whole.sums[here], found, count, bounds)
+        pick(products[r], found, count, bounds)
         dot_rows(halves[r], X, found, count, changes)
-        kept = _keep_near(bounds, changes, found, count, X.dtype.type(low))
+        kept = _keep_near(bounds, changes, found, count, X.dtype.type(shift - guard[r]))
         if kept:
             dot_rows(centres[r], X, found, kept, values)
             _add_twins(coefficients[r], shift, found, kept, changes, values, sums)

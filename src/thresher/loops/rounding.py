@@ -16,8 +16,8 @@ from numpy.typing import DTypeLike
 __all__ = [
     "FINE", "NORM_TOLERANCE", "STRETCH", "expiry_at", "guards", "longest_hadamard", "norm_at_most", "norm_of_sum",
     "of_change", "of_coefficients", "of_half_product", "of_half_transform", "of_look", "of_margin", "of_outputs",
-    "of_product", "of_screen", "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below",
-    "size_of_product", "unit_roundoff", "wake_up_at",
+    "of_product", "of_transform", "reach_of", "rounded_down", "rounded_up", "safely_below", "size_of_product",
+    "unit_roundoff", "wake_up_at",
 ]  # fmt: skip
 
 FINE = 2.0**-53  # unit roundoff of float64
@@ -84,21 +84,6 @@ def of_half_transform(p: int) -> float:
     """
     lost = 3.03 * 2.0**-11 + np.sqrt(p) * 2.0**-24 + (p / 4 + 32) * 2.0**-22
     return 1.002 * (1.0 + NORM_TOLERANCE) * np.sqrt(p) * lost
-
-
-@register_jitable
-def of_screen(norm: float, error: float, d: int) -> tuple[float, float]:
-    """Return factors of a bound on <w, x> - <q, p> for rounded q and p: the first times |x - p|, plus the second.
-
-    <w, x> - <q, p> = <w - q, x> + <q, x - p> is at most |w - q| |x| + |q| |x - p|. ``norm`` is |q|, ``error`` is
-    |w - q|, both from sums of d float32 squares: each is off by a factor of at most 1 + (d + 4) u, and each coordinate
-    of w - q by 2 u |q_k| besides. That <q, p>, at most 2 |q| as p is no further from x than 0 is, and this bound are in
-    float32 adds 8 roundings of numbers up to 3 |q| + ``error``.
-    """
-    unit = 2.0**-24
-    norm = norm * (1.0 + 2.0 * (d + 8) * unit)
-    error = error * (1.0 + 2.0 * (d + 8) * unit) * (1.0 + 1.1 * NORM_TOLERANCE)
-    return norm, error + 32.0 * unit * (norm + error)
 
 
 @register_jitable

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "CoarseProducts", "Displacement", "Entries", "Flips", "Found", "Guards", "Inputs", "Point", "PredictedRows",
-    "Rebuilt", "RoundedInputs", "RoundedRows", "Scanned", "Scratch", "Screen", "ShardConstants", "StartRows",
-    "TransformRoom", "Turns", "Visited", "WakeUps", "WholeProducts",
+    "Displacement", "Entries", "Flips", "Found", "Guards", "Inputs", "Point", "PredictedRows", "Rebuilt", "Scanned",
+    "Scratch", "ShardConstants", "StartRows", "TransformRoom", "Turns", "Visited", "WakeUps",
 ]  # fmt: skip
 
 Floating = NDArray[np.float32] | NDArray[np.float64]
@@ -51,19 +50,10 @@ class Inputs(NamedTuple):
     fast_vectors: Floating  # in working precision, with zeros at the ends of rows
     products: NDArray[np.float64]  # (n, n), or (0, 0): not kept, changes come from the vectors alone
     fast_products: Floating  # the same in working precision
-    coarse_products: CoarseProducts
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     row_bounds: NDArray[np.int64] | None  # (n + 1,): first start row of each input, where rows are drawn at inputs
     turns: Turns | None  # what makes Hadamard rows, where start rows are of that kind
     offsets: NDArray[np.float64]  # (n,): how far thresholds lie above the shift; pre-activations are less these
-
-
-class CoarseProducts(NamedTuple):
-    """Products of inputs in whole steps: so few bytes that they stay in caches near the processor."""
-
-    steps: NDArray[np.int8]  # (n, n), or (0, 0)
-    step: float
-    error: float  # the most that was rounded away
 
 
 class Point(NamedTuple):
@@ -96,54 +86,10 @@ class Turns(NamedTuple):
     other: NDArray[np.float32]
 
 
-class RoundedInputs(NamedTuple):
-    """Inputs in whole numbers of 8 or 16 bits, by panels of inputs; and what rounding took from them."""
-
-    panels: NDArray[np.int32]  # (panels, words, inputs of a panel): 4 or 2 coordinates in each word
-    step: float
-    error: float  # the largest norm of what was rounded away
-    bits: int
-    rows: NDArray[np.int16]  # (n, padded d): the inputs one by one, always in 16 bits
-    row_step: float  # the same of these
-    row_error: float
-    plainly: bool | None  # True: multiply in plain loops, slow, on any machine; else None
-
-
-class RoundedRows(NamedTuple):
-    """Rows in whole numbers of 8 or 16 bits, and what rounding took from each."""
-
-    words: NDArray[np.int32]  # (tiles, words, rows of a tile): 4 or 2 coordinates in each word
-    sums: NDArray[np.int32]  # (rows,): of the whole numbers
-    steps: NDArray[np.float32]  # (rows,)
-    norms: NDArray[np.float32]  # (rows,): of the rounded rows
-    errors: NDArray[np.float32]  # (rows,): norms of what was rounded away
-
-
-class WholeProducts(NamedTuple):
-    """Products of some rounded rows with all inputs, and which of them reach the levels of their rows."""
-
-    sums: NDArray[np.int32]  # (rows, padded n)
-    levels: NDArray[np.int32]  # (rows,)
-    reached: NDArray[np.uint64]  # (rows, padded n / 64): a bit for each input; those beyond n mean nothing
-
-
-class Screen(NamedTuple):
-    """A block of rounded rows, the inputs that they are screened with, and room that is used again for each row."""
-
-    rows: RoundedRows
-    inputs: RoundedInputs
-    whole: WholeProducts  # of some rows
-    slack: NDArray[np.float64]  # (IN_CACHE,): by how much pre-activations of these may be above what products say
-    least: NDArray[np.int32]  # (IN_CACHE,): products of these below which nothing fires at the start
-    halves: NDArray[np.int16]  # (padded d,): what the first step adds to the row, in 16 bits
-    sums: NDArray[np.int32]  # (n,): products of that with inputs
-
-
 class StartRows(NamedTuple):
     """A block of start rows, to be scanned from row ``first`` on."""
 
-    products: Floating  # pre-activations (rows, at least n), or (0, n): rows are screened
-    weights: Floating  # (rows, padded d) where they are screened, else (0, d)
+    products: Floating  # pre-activations (rows, at least n)
     first_step_change: Floating  # their change by the first step (rows, n), or (0, n): follow it pair by pair
     signs: NDArray[np.float64]  # of the neurons: one per row, or two if they are twins
     depth: float  # inputs so far below the threshold are listed before it is known how far the first step leads
@@ -152,7 +98,7 @@ class StartRows(NamedTuple):
 
 
 class PredictedRows(NamedTuple):
-    """A block of rows whose outputs are asked for, with their products with the inputs unless they are screened.
+    """A block of rows whose outputs are asked for, with their products with the inputs.
 
     A row is a neuron, or the centre of twins (see ``loops/outputs.py``).
     """
@@ -162,7 +108,7 @@ class PredictedRows(NamedTuple):
     coefficients: NDArray[np.float64]  # (rows,): by which activations are multiplied, of twins those of the first
     reach: NDArray[np.float64]  # (rows,): how far halves take a pre-activation at most
     guard: NDArray[np.float64]  # (rows,): what products may lose
-    products: Floating  # (rows, k), or (0, k): rows are screened
+    products: Floating  # (rows, k)
 
 
 class TransformRoom(NamedTuple):

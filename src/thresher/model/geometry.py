@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops.rounding import FINE, STRETCH, guards, of_offset, unit_roundoff
-from thresher.loops.structures import CoarseProducts
 from thresher.model.weights import Floating
 
 __all__ = ["Geometry"]
-
-_ROWS = 64  # of products that are made coarse at a time
 
 
 class Geometry(NamedTuple):
@@ -26,7 +23,6 @@ class Geometry(NamedTuple):
     products: NDArray[np.float64]
     fast_inputs: Floating
     fast_products: Floating
-    coarse_products: CoarseProducts
     max_correlation: NDArray[np.float64]  # (n,): the largest |<x_i, x_j>| over the other inputs j
     offsets: NDArray[np.float64] | None = None  # (n,): how far thresholds of inputs lie above the shift; None: at it
 
@@ -44,12 +40,12 @@ class Geometry(NamedTuple):
         if not products:
             none = np.empty((0, 0))
             largest = np.full(len(inputs), STRETCH)
-            return cls(inputs, none, fast, none.astype(dtype), _coarse(none), largest, offsets)
+            return cls(inputs, none, fast, none.astype(dtype), largest, offsets)
         made = inputs @ inputs.T
         sizes = np.abs(made)
         np.fill_diagonal(sizes, 0.0)
         largest = sizes.max(axis=1) * (1 + 1e-6)  # the working precision may round up
-        return cls(inputs, made, fast, made.astype(dtype), _coarse(made), largest, offsets)
+        return cls(inputs, made, fast, made.astype(dtype), largest, offsets)
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -84,15 +80,3 @@ class Geometry(NamedTuple):
         if self.offsets is not None:
             values -= self.offsets.astype(values.dtype)
         return values
-
-
-def _coarse(products: NDArray[np.float64]) -> CoarseProducts:
-    """Return products of inputs (n, n) in 127 steps up to the largest. Cost: O(n²), without room for another (n, n)."""
-    step = float(max(products.max(initial=0.0), -products.min(initial=0.0), 1e-300)) / 127
-    steps, error = np.empty(products.shape, np.int8), 0.0
-    for first in range(0, len(products), _ROWS):
-        some = products[first : first + _ROWS]
-        whole = np.rint(some * (1 / step))
-        steps[first : first + _ROWS] = whole
-        error = max(error, float(np.abs(some - whole * step).max()))
-    return CoarseProducts(steps, step, error)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from thresher.loops import screen
 from thresher.loops.instructions.butterflies import TILE
 from thresher.loops.instructions.places import EXTRA
+from thresher.loops.instructions.vectors import padded
 from thresher.loops.outputs import add_outputs, divide_twins, measure_rows, move_rows, rows_near, rows_reaching
 from thresher.loops.rounding import of_margin, unit_roundoff
 from thresher.loops.structures import PredictedRows, TransformRoom
@@ -58,37 +58,22 @@ class _Search:
     """New inputs (k, d), and how rows are searched for pairs near the threshold."""
 
     def __init__(self, inputs: Matrix, shift: float, dtype: DTypeLike) -> None:
-        self.inputs: Floating = screen.padded(inputs, dtype)
+        self.inputs: Floating = padded(inputs, dtype)
         self.shift, self.unit, self.few = shift, unit_roundoff(dtype), len(inputs) <= _FEW_INPUTS
         self.block = 8 * _BLOCK if self.few else _BLOCK
         self._dimension = inputs.shape[1]
-        # Rounding needs rows in float32, and costs as much as some inputs do.
-        use = self.inputs.dtype == np.float32 and not self.few
-        self._way = screen.way_for(self._dimension, len(inputs)) if use else None
-        self._rounded = screen.round_inputs(inputs, self._way) if self._way else None
 
     def room(self) -> Floating:
         """Return room for the products of a block."""
-        return np.empty((0 if self._way else self.block, len(self.inputs)), self.inputs.dtype)
+        return np.empty((self.block, len(self.inputs)), self.inputs.dtype)
 
-    def add(
-        self,
-        columns: NDArray[np.float32],
-        centres: Floating,
-        halves: Floating,
-        coefficients: Matrix,
-        room: Floating,
-        sums: Matrix,
-    ) -> None:
+    def add(self, centres: Floating, halves: Floating, coefficients: Matrix, room: Floating, sums: Matrix) -> None:
         """Add to ``sums`` (k,) what rows add to the outputs: those of ``PredictedRows``, padded as the inputs are."""
-        d, products, screened = self._dimension, room[: len(centres)], None
-        if self._rounded:
-            screened = screen.make_screen(columns, self._rounded)
-        else:
-            np.matmul(centres[:, :d], self.inputs[:, :d].T, out=products)
+        d, products = self._dimension, room[: len(centres)]
+        np.matmul(centres[:, :d], self.inputs[:, :d].T, out=products)
         reach, guard = measure_rows(centres, halves, self.shift, self.unit)
         made = PredictedRows(centres, halves, coefficients, reach, guard, products)
-        add_outputs(made, screened, self.inputs, self.shift, sums)
+        add_outputs(made, self.inputs, self.shift, sums)
 
 
 def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, threads: int) -> Matrix:
@@ -119,15 +104,14 @@ def sum_near(weights: Weights, inputs: Matrix, shift: float, *, neurons: int, th
             base = np.arange(some.start, some.stop) if isinstance(some, range) else some
             made, places = _columns(start, base)
             if search.few:
-                longest = math.sqrt(screen.squares(made).max())
+                longest = math.sqrt(np.einsum("kr,kr->r", made, made).max())
                 products = (made.T @ fast.T)[places]
                 near = rows_near(base, copies, added, products, of_inputs, shift, longest, search.unit)
                 base, places = base[near], places[near]
             centres = np.empty((len(base), search.inputs.shape[1]), weights.dtype)
             halves = np.empty_like(centres) if start.twins else centres[:0]
-            columns = np.empty((len(made), len(base)), np.float32)
-            move_rows(base, places, added, made, columns, centres, halves)
-            search.add(columns, centres, halves, start.signs(copies * base), room, sums)
+            move_rows(base, places, added, made, centres, halves)
+            search.add(centres, halves, start.signs(copies * base), room, sums)
         return sums
 
     return sum(in_order(part, range(0, len(rows), _TASK), threads=threads), np.zeros(len(inputs)))
@@ -145,8 +129,8 @@ def _sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, rows: in
     start, (k, d) = weights.start, inputs.shape
     rotated = Rotated.of(inputs, seed=start.seed)
     tiles, p = rotated.tiles, rotated.tiles.shape[1]
-    X = screen.padded(np.concatenate([inputs, np.zeros((len(tiles) * TILE - k, d))]), np.float32)
-    trained = screen.padded(weights.inputs, np.float32)
+    X = padded(np.concatenate([inputs, np.zeros((len(tiles) * TILE - k, d))]), np.float32)
+    trained = padded(weights.inputs, np.float32)
     added = (*weights.support, weights.coefficients, trained)
     lot = p * max(1, _LOT // (p * X.shape[1]))
     task = lot * max(1, _TRANSFORMED // lot)
@@ -161,9 +145,9 @@ def _sum_transformed(weights: Weights, inputs: Matrix, shift: float, *, rows: in
     return sum(in_order(part, range(0, rows, task), threads=threads), np.zeros(k))
 
 
-def _transform_room(rows: int, p: int, padded: int, n: int, *, twins: bool) -> TransformRoom:
+def _transform_room(rows: int, p: int, columns: int, n: int, *, twins: bool) -> TransformRoom:
     signs, lengths = np.empty((2, rows // p, p), np.float32)
-    centres = np.empty((rows, padded), np.float32)
+    centres = np.empty((rows, columns), np.float32)
     halves = np.empty_like(centres) if twins else centres[:0]
     levels, inner = np.empty((2, rows), np.float32)
     values, changes = np.empty((2, p * TILE), np.float32)
@@ -204,11 +188,9 @@ def sum_vectors(
             if twins:
                 centres, halves = divide_twins(block.reshape(-1, d), search.inputs.shape[1])
             else:
-                centres = screen.padded(block, block.dtype)
+                centres = padded(block, block.dtype)
                 halves = centres[:0]
-            search.add(
-                screen.transpose(centres[:, :d], centres.dtype), centres, halves, scale.astype(np.float64), room, sums
-            )
+            search.add(centres, halves, scale.astype(np.float64), room, sums)
         return sums
 
     return sum(in_order(part, range(0, len(whole), _TASK), threads=threads), np.zeros(len(inputs)))

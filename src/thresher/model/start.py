@@ -34,8 +34,8 @@ class Start(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The name of such starts: all rows exist, and are scanned."""
-        return "scan"
+        """The name of such starts: that of their rows."""
+        return self.sequence
 
     @property
     def copies(self) -> int:

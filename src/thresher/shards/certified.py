@@ -56,7 +56,7 @@ class Certified(PairShard):
 
     def __init__(self, recipe: Recipe, neurons: range) -> None:
         self._settings, self._geometry, self._neurons = recipe.settings, recipe.geometry, neurons
-        self._rounded, self._rotated = recipe.rounded_inputs, recipe.rotated_inputs
+        self._rotated = recipe.rotated_inputs
         self._inputs, self._offsets = recipe.inputs, recipe.offsets
         self._loop_inputs = loop_inputs(recipe.settings, recipe.geometry, recipe.padded_inputs)
         self._extracted: Pattern | None = None  # the firing pairs, if they were asked for since the last linearise
@@ -95,20 +95,15 @@ class Certified(PairShard):
         geometry, start, rotated = shards[0]._geometry, shards[0]._settings.start, shards[0]._rotated
         room = shards[0]._room()
         for block in shards[0]._start_blocks():
-            made: dict[str, StartBlock] = {}
+            made = StartBlock.make(start, geometry, block, out=room, rotated=rotated)
             for scan in scans:
-                if scan.screen not in made:
-                    made[scan.screen] = StartBlock.make(
-                        start, geometry, block, out=room, rounded=scan.rounded, rotated=rotated
-                    )
-                scan.add(made[scan.screen])
+                scan.add(made)
         return [shard._begin(scan, step) for shard, scan, step in zip(shards, scans, steps, strict=True)]
 
     def _scan(self, first_step: NDArray[np.float64] | None, expected: float) -> StartScan:
         self._band = expected * (BAND_BEFORE if first_step is None else BAND_AFTER_FIRST_STEP)
         return StartScan(
-            self._settings, self._geometry, first_step, neurons=self._neurons, inputs=self._loop_inputs,
-            band=self._band, rounded=self._rounded,
+            self._settings, self._geometry, first_step, neurons=self._neurons, inputs=self._loop_inputs, band=self._band
         )  # fmt: skip
 
     def _begin(self, scan: StartScan, first_step: NDArray[np.float64] | None) -> ShardStarted:
@@ -127,7 +122,7 @@ class Certified(PairShard):
         # The tree of wake-ups: the soonest wins, so it holds them negated.
         self._nodes = np.full((2 * max(len(self._lists.neurons), 1), 1), -np.inf, np.float32)
         self._renew(np.arange(len(self._lists.neurons)))
-        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after, scan.screen)
+        return ShardStarted(scan.sums[0], scan.sums[1], scan.before, scan.after)
 
     def move(self, step: NDArray[np.float64]) -> ShardMoved:
         """Stand at W + Jᵀ v from the last ``linearise``: visit the neurons that are due, look at expired pairs."""

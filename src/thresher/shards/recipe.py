@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Shard, ShardStarted
-from thresher.loops import screen
+from thresher.loops.instructions.vectors import padded
 from thresher.loops.pairs.bits import panels_of
-from thresher.loops.structures import RoundedInputs
 from thresher.model.activations.knots import Knots
 from thresher.model.geometry import Geometry
 from thresher.model.hadamard import Rotated, by_additions
@@ -86,20 +85,12 @@ class Recipe:
     @cached_property
     def padded_inputs(self) -> Floating:
         """The same with zeros at the ends of rows, made once per process. Cost: O(nd)."""
-        return screen.padded(self.inputs, self.dtype)
+        return padded(self.inputs, self.dtype)
 
     @cached_property
     def panels(self) -> Floating:
         """The same as panels of columns, for products over pairs, made once per process. Cost: O(nd)."""
         return panels_of(self.fast_inputs)
-
-    @cached_property
-    def rounded_inputs(self) -> RoundedInputs | None:
-        """The inputs in whole numbers, made once per process; None where products of those do not pay. Cost: O(nd)."""
-        way = screen.way_for(self.inputs.shape[1], len(self.inputs))
-        if not way or self.rotated_inputs is not None or self.knots is not None:
-            return None
-        return screen.round_inputs(self.inputs, way)
 
     @cached_property
     def rotated_inputs(self) -> Rotated | None:
@@ -116,7 +107,7 @@ class Recipe:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        made = ("geometry", "offsets", "fast_inputs", "padded_inputs", "panels", "rounded_inputs", "rotated_inputs")
+        made = ("geometry", "offsets", "fast_inputs", "padded_inputs", "panels", "rotated_inputs")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thresher.interfaces import Effort
-from thresher.loops import screen
 from thresher.loops.certified.start_scan import scan_block
 from thresher.loops.rounding import unit_roundoff
-from thresher.loops.structures import Guards, Inputs, RoundedInputs, Screen, ShardConstants, StartRows
+from thresher.loops.structures import Guards, Inputs, ShardConstants, StartRows
 from thresher.model.geometry import Geometry
-from thresher.model.hadamard import Rotated, by_additions
+from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
 from thresher.model.poisson import AnyStart
 from thresher.model.weights import Floating
@@ -24,9 +23,6 @@ __all__ = ["StartBlock", "StartScan", "Watchlists", "loop_inputs", "shard_consta
 
 _OF_ENTRIES = ("inputs", "start", "expiry", "side")
 _ROOM = 16  # room for entries at first, in rows that watch all inputs
-# The largest share of all pairs that may pass a screen, by whether inputs have more than _SHORT columns: those that
-# pass are looked at one by one, and long ones come from slower caches.
-_PASSING, _SHORT = {False: 0.5, True: 0.065}, 256
 
 
 class Watchlists(NamedTuple):
@@ -105,9 +101,9 @@ class Watchlists(NamedTuple):
 
 def loop_inputs(settings: NetworkSettings, geometry: Geometry, fast_vectors: Floating) -> Inputs:
     """Return what loops over watchlists know of the inputs, which are given in working precision as well."""
-    start, (X, products, _, fast_products, coarse, max_correlation, offsets) = settings.start, geometry
+    start, (X, products, _, fast_products, max_correlation, offsets) = settings.start, geometry
     offsets = np.zeros(len(X)) if offsets is None else offsets
-    return Inputs(X, fast_vectors, products, fast_products, coarse, max_correlation, start.bounds, start.turns, offsets)
+    return Inputs(X, fast_vectors, products, fast_products, max_correlation, start.bounds, start.turns, offsets)
 
 
 def shard_constants(
@@ -129,12 +125,10 @@ def shard_constants(
 
 
 class StartBlock(NamedTuple):
-    """A block of start rows, made once and scanned for each output: with their pre-activations, or rounded."""
+    """A block of start rows, made once and scanned for each output: their pre-activations."""
 
     block: range
-    products: Floating  # (rows, at least n), or (0, n)
-    weights: Floating  # (0, d), or (rows, padded d)
-    screened: Screen | None
+    products: Floating  # (rows, at least n)
     guards: Guards
 
     @classmethod
@@ -145,37 +139,31 @@ class StartBlock(NamedTuple):
         block: range,
         *,
         out: Floating,
-        rounded: RoundedInputs | None = None,
         rotated: Rotated | None = None,
     ) -> StartBlock:
         """Make the start weights of a block and multiply them with the inputs, into ``out``. Cost: O(nd) per row.
 
-        Where they are to be screened with rounded inputs they are rounded instead: O(d) per row. Of Hadamard rows
-        products are made from ``rotated`` inputs: O(n log d) per row.
+        Of Hadamard rows products are made from ``rotated`` inputs: O(n log d) per row.
         """
         fast, n = geometry.fast_inputs, len(geometry.inputs)
         if rotated is not None:
             products = rotated.products(block.start, block.stop, out=out)
             geometry.less_offsets(products[:, :n])
             guards = rotated.guards.plus(*geometry.lost(rotated.longest))
-            return cls(block, products, np.empty((0, fast.shape[1]), fast.dtype), None, guards)
+            return cls(block, products, guards)
         rows = start.base_block(block.start, block.stop)
-        norms = np.sqrt(screen.squares(rows))
+        norms = np.sqrt(np.einsum("kr,kr->r", rows, rows))
         working, exact = geometry.guards(norms=norms)
         guards = Guards(working, exact, working)
-        if rounded is not None:
-            weights = screen.transpose(rows, fast.dtype)
-            return cls(block, out[:0], weights, screen.make_screen(rows, rounded), guards)
         products = np.matmul(rows.T.astype(fast.dtype, copy=False), fast.T, out=out[: len(block)])
         geometry.less_offsets(products)
         products[norms == 0] = -np.inf  # rows that were not kept where they were drawn fire on nothing
-        return cls(block, products, np.empty((0, len(rows)), fast.dtype), None, guards)
+        return cls(block, products, guards)
 
 
 class StartScan:
     """One pass over start weights, block by block: which neurons fire, the first step, the watchlists after it.
 
-    Blocks come with pre-activations, or rounded if there are ``rounded`` inputs to screen them with.
     ``sums`` (2, n) are the outputs before and after the first step, without the factor 1/sqrt(m); ``before`` and
     ``after`` are what was counted.
     """
@@ -189,7 +177,6 @@ class StartScan:
         neurons: range,
         inputs: Inputs,
         band: float,
-        rounded: RoundedInputs | None = None,
     ) -> None:
         self._settings, self._geometry = settings, geometry
         self._copies = settings.start.copies
@@ -200,19 +187,9 @@ class StartScan:
         self._step = np.zeros(n) if first_step is None else first_step
         self._lists = Watchlists.with_capacity(len(neurons), _ROOM * self._copies * n, dtype=geometry.dtype, inputs=n)
         self._used, self._depth = (0, 0), self._usual_depth()
-        self.rounded = rounded if rounded is not None and self._screen_pays(rounded) else None
-        self.screen = screen.describe(self.rounded) if self.rounded else str(geometry.dtype)
-        if by_additions(settings.start.sequence, geometry.dtype):
-            self.screen += ", by additions"
         self.sums = np.zeros((2, n))
         self.guards = Guards(0.0, 0.0, 0.0)
         self.before = self.after = Effort()
-
-    def _screen_pays(self, rounded: RoundedInputs) -> bool:
-        """Return whether so few pairs would pass a screen with these inputs that it is worth while. Cost: O(n)."""
-        d = self._geometry.inputs.shape[1]
-        level = self._settings.shift - self._depth - screen.usual_guard(rounded, d)
-        return firing_probability(level) <= _PASSING[d > _SHORT]
 
     def _usual_depth(self) -> float:
         """Return how far below the threshold inputs usually are which the first step may bring into the watchlist."""
@@ -222,20 +199,17 @@ class StartScan:
         return self._constants.band * (many + 2) + settings.scale * many * math.sqrt(np.mean(self._step**2))
 
     def add(self, start_block: StartBlock) -> None:
-        """Scan a block of start rows.
-
-        Cost: O(n) per row, O(nd) in whole numbers if it is screened, and O(firing inputs) per input near the threshold.
-        """
-        block, Z, weights, screened, guards = start_block
+        """Scan a block of start rows. Cost: O(n) per row, and O(firing inputs) per input near the threshold."""
+        block, Z, guards = start_block
         self.guards = max(self.guards, guards)  # all of them grow with the longest row
         signs = self._settings.start.signs(np.arange(block.start * self._copies, block.stop * self._copies))
         constants, fired = self._constants._replace(guards=guards), self._used[0]
         change = self._first_step_change(Z)
         place = block.start - self._rows.start
-        rows = StartRows(Z, weights, change, signs, self._depth, first=0, place=place)
+        rows = StartRows(Z, change, signs, self._depth, first=0, place=place)
         while True:
             done, neurons, entries, flips, before, after, looks = scan_block(
-                rows, screened, self._step, constants, self._inputs, self.sums, self._lists, self._used
+                rows, self._step, constants, self._inputs, self.sums, self._lists, self._used
             )
             self._used = neurons, entries
             self.before = self.before.plus(Effort(firing=before))

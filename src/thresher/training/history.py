@@ -205,7 +205,6 @@ class Result(Exports):
     remainder: float = math.nan  # what was left of what the tolerance is compared with
     origin: Origin | None = None  # what the steps start from
     solver: str = ""  # which one solved for the steps, and why
-    screen: str = ""  # the precision in which start rows were searched for those that fire: "float32", "16 bits, avx2"
     loss: str = "Squared()"  # what was minimised, with its parameters
     outputs: tuple[Result, ...] = ()  # of several outputs
 
@@ -265,7 +264,7 @@ class Result(Exports):
 
     def _repr_html_(self) -> str:
         title = f"{self.status.value.capitalize()}: {self.message}"
-        known = {"loss": self.loss, "solver": self.solver, "search of start rows": self.screen}
+        known = {"loss": self.loss, "solver": self.solver}
         facts = self.network.describe() | {name: value for name, value in known.items() if value}
         return show_facts(title, facts.items()) + self.history._repr_html_()
 

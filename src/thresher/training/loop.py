@@ -112,7 +112,7 @@ class _Run:
         self.setup.callbacks.on_finish(self._state())
         network = Network(self.setup.settings, self.engine.finish())
         about = self.history, status, message, self.audit, tuple(self.steps), self._remainder(), self.setup.origin()
-        result = Result(network, *about, self.setup.why, started.screen, describe_loss(self.setup.loss))
+        result = Result(network, *about, self.setup.why, describe_loss(self.setup.loss))
         self.setup.callbacks.on_end(result)
         return result
 

@@ -21,11 +21,9 @@ from thresher.losses import Loss, Squared, describe_loss
 from thresher.memory import allowed_bytes
 from thresher.model.activations import tell
 from thresher.model.hadamard import MOST_COLUMNS as HADAMARD_COLUMNS
-from thresher.model.hadamard import by_additions
 from thresher.model.network import NetworkSettings
 from thresher.model.problem import Problem
 from thresher.model.start import Sequence as StartRows
-from thresher.model.start import Start
 from thresher.parallel import core_count
 from thresher.shards import SHARDS, Kind, Recipe
 from thresher.theory import firing_probability
@@ -35,16 +33,15 @@ from thresher.training.objectives import Objective, choose_objectives
 from thresher.training.result_files import Origin
 from thresher.training.solving import ALWAYS_FACTOR, EVER_FACTOR, LimitGram, Solving, choose_solving, first_solver
 
-__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "STARTS", "Setup", "check_path", "choose_name"]
+__all__ = ["DEFAULT_INDEX", "DEFAULT_SOLVER", "START_ROWS", "Setup", "check_path", "choose_name"]
 
 Choice = TypeVar("Choice")
 DEFAULT_INDEX, FAR_INDEX, DEFAULT_SOLVER = "certified", "dense", "auto"
-STARTS = ("random", "hadamard", "poisson", "auto")
+START_ROWS = (*get_args(StartRows), "poisson")
 _FINEST_FLOAT32 = 1e-7  # smallest tol that working precision float32 can keep
 _SPARE = 0.8  # of the memory that is left over, for the limit kernel while the first step is solved for
 # Expected drift of a neuron that fires, above which certificates do not pay: they lost at 4.0 and won at 0.4.
 _FAR = 2.0
-_SPARSE = 0.5  # expected inputs that a neuron fires on, below which start="auto" draws only those that fire
 _MANY = 16  # columns, from which start="auto" takes Hadamard rows: additions are half as many as multiplications
 _SILENT = 1e-3  # expected neurons that fire on an input, below which a step from the limit kernel means nothing
 
@@ -98,7 +95,6 @@ class Setup:
         if one["index"] is None and one["method"] is None and _moves_far(facts):
             index, kind = FAR_INDEX, SHARDS[FAR_INDEX]
         kind = _device_kind(index, dtype, here=not where.on_cluster) if where.on_gpu else kind
-        settings = _choose_rows(settings, asked=one["start"], kind=kind, dtype=dtype)
         damping = check_number(one["damping"], "damping", least=0.0)
         most, budget = one["max_iterations"], one["memory_budget"]
         threads = core_count() if one["threads"] is None else check_whole(one["threads"], "threads", least=1)
@@ -190,7 +186,6 @@ class Setup:
             "seed": settings.start.seed,
             "dimension": settings.start.dimension,
             "twins": settings.start.twins,
-            "sequence": settings.start.sequence,
             "start": settings.start.kind,
             "index": self.index,
             "dtype": self.dtype,
@@ -211,14 +206,12 @@ def _facts(objectives: Sequence[Objective], settings: NetworkSettings, *, dtype:
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
     names, start = ("width", "shift", "seed", "activation", "twins"), options["start"]
-    choose_name("start", start, dict.fromkeys(STARTS))
+    choose_name("start", start, dict.fromkeys(("auto", *START_ROWS)))
     dimension = problems[0].dimension
+    if start == "auto":
+        start = _usual_start(dimension, method=options["method"])
     rows: StartRows = start if start in get_args(StartRows) else "random"
     settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
-    if start == "auto":
-        few = problems[0].size * firing_probability(settings.shift) < _SPARSE
-        plain = settings.start.twins and settings.shift > 0 and settings.pieces is None
-        start = "poisson" if few and plain and not on_gpu else "random"
     if on_gpu and settings.pieces is not None:
         raise InvalidInput(f"device='cuda' trains ReLU networks; got activation={settings.activation!r}. Use 'cpu'.")
     if start != "poisson":
@@ -228,14 +221,12 @@ def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, 
     return settings.drawn_at(problems[0].inputs)
 
 
-def _choose_rows(settings: NetworkSettings, *, asked: str, kind: Kind, dtype: str) -> NetworkSettings:
-    """Return settings with Hadamard rows if start="auto" makes all rows, and products with those cost less."""
-    start = settings.start
-    used = asked == "auto" and kind is SHARDS[DEFAULT_INDEX] and by_additions("hadamard", dtype)
-    if not used or not isinstance(start, Start) or start.sequence != "random":
-        return settings
-    pays = _MANY <= start.dimension <= HADAMARD_COLUMNS
-    return settings._replace(start=start._replace(sequence="hadamard")) if pays else settings
+def _usual_start(dimension: int, *, method: str | None) -> str:
+    """Return what start="auto" stands for: it depends on the number of columns alone, and on whether it is the paper's.
+
+    So a seed gives the same network with any index, precision, engine and device.
+    """
+    return "hadamard" if _MANY <= dimension <= HADAMARD_COLUMNS and method is None else "random"
 
 
 def _moves_far(facts: Facts) -> bool:

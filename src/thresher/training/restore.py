@@ -23,14 +23,14 @@ from thresher.model.weights import DenseWeights, Weights
 from thresher.parallel import blas_for_size
 from thresher.training.history import History, Iteration, Result, Status
 from thresher.training.loop import start_together
-from thresher.training.options import Setup
+from thresher.training.options import START_ROWS, Setup
 from thresher.training.result_files import Origin
 from thresher.training.train import complete
 
 __all__ = ["remake", "restore_result", "restore_results"]
 
 Tensors = Mapping[str, NDArray[Any]]
-_FIXED = ("width", "shift", "activation", "seed", "twins", "index", "dtype")
+_FIXED = ("width", "shift", "activation", "seed", "start", "twins", "index", "dtype")
 
 
 def remake(setup: Setup, paths: Sequence[list[NDArray[np.float64]]]) -> list[Network]:
@@ -74,7 +74,7 @@ def restore_results(
     """
     if not told:
         return []
-    fixed = [{name: one[name] for name in (*_FIXED, "first_step", "start", "sequence")} for one in told]
+    fixed = [{name: one[name] for name in (*_FIXED, "first_step")} for one in told]
     if any(one != fixed[0] for one in fixed):
         raise ValueError("its networks are not of one start")
     steps = [_steps(one, tensors[f"steps{place}"], inputs) for place, one in enumerate(told)]
@@ -93,11 +93,10 @@ def restore_results(
 
 def _setup(fixed: Mapping[str, Any], inputs: NDArray[np.float64], *, outputs: int, threads: int) -> Setup:
     """Return the setup of a training that is only to be repeated: what its solves would need is not there."""
-    if fixed["start"] not in ("scan", "poisson"):
+    if fixed["start"] not in START_ROWS:
         raise ValueError(f"its start is {str(fixed['start'])[:40]!r}")
     problem = Problem(inputs, np.zeros(len(inputs)))
-    start = "poisson" if fixed["start"] == "poisson" else fixed["sequence"]
-    options = complete({**{name: fixed[name] for name in _FIXED}, "start": start, "threads": threads})
+    options = complete({**{name: fixed[name] for name in _FIXED}, "threads": threads})
     options["activation"] = told(fixed["activation"])
     return Setup.of([problem] * outputs, options).with_first_step(fixed["first_step"])
 
@@ -169,6 +168,5 @@ def _result(about: Mapping[str, Any], network: Network, steps: list[NDArray[np.f
         float(about["remainder"]),
         origin,
         str(about["solver"]),
-        str(about["screen"]),
         str(about.get("loss", "Squared()")),  # older files know no other
     )

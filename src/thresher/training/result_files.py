@@ -82,7 +82,6 @@ def _describe(result: Any) -> dict[str, Any]:
         "activation": tell(settings.activation),
         "seed": settings.start.seed,
         "twins": settings.start.twins,
-        "sequence": settings.start.sequence,
         "index": origin.index,
         "dtype": origin.dtype,
         "first_step": origin.first_step,
@@ -92,7 +91,6 @@ def _describe(result: Any) -> dict[str, Any]:
         "remainder": result.remainder,
         "audit": list(result.audit),
         "solver": result.solver,
-        "screen": result.screen,
         "loss": result.loss,
         "history": [{**asdict(record), "statements": []} for record in result.history],
     }

@@ -35,6 +35,9 @@ class CheckTheorems(Callback):
     ----------
     failure : probability with which chance alone may break a statement about the random start
 
+    What its proofs say of chance needs independent start rows: it is promised with ``start="random"`` alone. With the
+    default rows, which share random signs, it is measured against the same bounds, and not promised.
+
     The paper is about ReLU. Of other activations are checked: the limit kernel, its eigenvalue at the start, and
     whether steps halve the residual, which nobody promises.
 

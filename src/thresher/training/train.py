@@ -68,7 +68,7 @@ def train(
     first_step: str = "limit",
     activation: ActivationName | Activation = "relu",
     twins: bool = False,
-    start: str = "random",
+    start: str = "auto",
     loss: str | Loss = "squared_error",
     tol: float = 1e-6,
     max_iterations: int | None = None,
@@ -106,22 +106,21 @@ def train(
     engine : where the neurons live: ``"local"`` in this process, ``"ray"`` or a :class:`Ray` in the processes of a Ray
         cluster, with the same result to the bit; with ``device="cuda"`` on the GPU of this machine, or on those of the
         cluster. Or an executor's class, called with a recipe, ranges of neurons and ``threads``
-    method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"`` and the sketched solver with the
-        paper's parameters
+    method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"``, the sketched solver with the
+        paper's parameters, and its Gaussian start rows
     first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
         exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant. ``"hat"``
         rises from b to b + 1 and is back at 0 from b + 2 on. Or an :class:`Activation` with knots and slopes of one's
         own, flat where most start pre-activations lie, which takes the place of the shift. See :doc:`activations`
     twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
-    start : where the start rows come from. ``"random"``: they are independent. ``"hadamard"``: some hundred rows at a
-        time share random signs, and products with them take additions alone: the certified search in float32 starts
-        sooner, other ones make the same rows.
+    start : where the start rows come from. ``"random"``: they are independent Gaussian ones. ``"hadamard"``: some
+        hundred rows at a time share random signs, and products with them take additions alone: the certified search in
+        float32 starts sooner, other ones make the same rows.
         ``"poisson"``: only those that fire on an input are drawn, of a network whose number of rows is Poisson with
         mean m / 2: time and memory follow the neurons that fire, n m P(Z >= b), not m. It needs twins, and warns where
-        n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: as ``"poisson"`` where a row fires on less than
-        half an input on average, and twins are on; else as ``"hadamard"`` with the certified search on a processor, in
-        float32 and from 16 columns on; else ``"random"``
+        n P(Z >= b) is above 1: more than m would be drawn. ``"auto"``: ``"hadamard"`` where X has 16 to 32,768 columns,
+        whatever else is chosen; ``"random"`` with fewer or more, and with ``method="paper"``
     loss : l(y, f): ``"squared_error"``, ½ (f - y)²; ``"log_loss"`` for targets 0 and 1, or of a column for each class;
         ``"huber"``, ``"quantile"``, ``"poisson"`` for counts; or an object, one of :mod:`thresher.losses` or of your
         own, with the methods ``targets`` and ``value``. A loss names outputs at which it is small enough, and steps go
@@ -228,7 +227,7 @@ def _warn_of_rows(setup: Setup) -> None:
         warnings.warn(
             f"start='poisson' will draw about {facts.neurons:,.0f} neurons, {facts.neurons / facts.width:.2g} times "
             "the width, since a row fires on more than one input on average. It will take more time and memory than "
-            "start='random'; start='auto' takes the cheaper one.",
+            "the default.",
             UserWarning,
             stacklevel=4,
         )

@@ -59,8 +59,8 @@ def add_products(value, i, moved, coefficients, listed, products):
 
 
 @helper
-def follow(coefficients, firing, first, terms, products, listed, count, unit, changes):
-    """Set ``changes`` of the listed inputs to the sum of coefficients times products with others, times a unit.
+def follow(coefficients, firing, first, terms, products, listed, count, changes):
+    """Set ``changes`` of the listed inputs to the sum of coefficients times products with others.
 
     The others are ``firing[first : first + terms]``.
     """
@@ -68,7 +68,7 @@ def follow(coefficients, firing, first, terms, products, listed, count, unit, ch
     for c in range(count):
         changes[c] = 0
     for q in range(terms):
-        coefficient, row = kind(unit * coefficients[q]), products[firing[first + q]]
+        coefficient, row = kind(coefficients[q]), products[firing[first + q]]
         for c in range(count):
             changes[c] += coefficient * kind(row[listed[c]])
 

@@ -236,7 +236,7 @@ def _visit_due(
             total += abs(c)
         by_products = cheaper_by_products(K, fired, d)
         if by_products:
-            follow(pushes, lists.inputs, first, linear, K, lists.inputs[first:], linear, 1.0, changes)
+            follow(pushes, lists.inputs, first, linear, K, lists.inputs[first:], linear, changes)
             norm = norm_at_most(sum_of_products(pushes, changes, linear), linear, d, unit, walked)
         else:
             square = np.float64(sum_rows(pushes, pulls, lists.inputs, first, fired, X, vector))
@@ -260,7 +260,7 @@ def _visit_due(
             for e in range(expired):
                 changes[e] = dot(scratch.vector, inputs.vectors[watched[e]])
         elif by_products:
-            follow(pulls, lists.inputs, first, fired, K, watched, expired, 1.0, changes)
+            follow(pulls, lists.inputs, first, fired, K, watched, expired, changes)
         else:
             dot_rows(vector, X, watched, expired, changes)
         looks += expired

@@ -14,8 +14,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from thresher.loops import helper
-from thresher.loops.instructions import spread
-from thresher.loops.instructions.whole import REGISTER
+from thresher.loops.instructions import REGISTER, spread
 
 __all__ = ["GROUP", "TILE", "transform_rows", "transform_tile"]
 

@@ -7,22 +7,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from thresher.loops import helper
-from thresher.loops.instructions import spread
-from thresher.loops.instructions.whole import REGISTER
+from thresher.loops.instructions import REGISTER, spread
 
-__all__ = [
-    "EXTRA",
-    "ONE",
-    "ZERO",
-    "fast_dot",
-    "ones",
-    "pick",
-    "places_at_least",
-    "places_in_rows",
-    "places_of_ones",
-    "trailing_zeros",
-]
+__all__ = ["EXTRA", "ONE", "ZERO", "ones", "pick", "places_at_least", "places_in_rows", "trailing_zeros"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)  # places in arrays that have no sign: a place below 0 would count from the end
 HALF = 32  # bits of half a word
@@ -60,12 +47,12 @@ def _at_least(typing, values, first, low, further):
         array, dtype = context.make_array(signature.args[0])(context, builder, arguments[0]), signature.args[0].dtype
         lanes, long, word = REGISTER, ir.IntType(64), ir.Constant(ir.IntType(64), 0)
         kind = ir.VectorType(context.get_data_type(dtype), lanes)
-        compare = builder.icmp_signed if isinstance(dtype, types.Integer) else builder.fcmp_ordered
         lows = [spread(builder, low, lanes) for low in arguments[2:]]
         for lane in range(0, 64, lanes):
             place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(long, lane))])
             loaded = builder.load(builder.bitcast(place, kind.as_pointer()), align=dtype.bitwidth // 8)
-            bits = builder.zext(builder.bitcast(compare(">=", loaded, lows[lane // HALF]), ir.IntType(lanes)), long)
+            reached = builder.fcmp_ordered(">=", loaded, lows[lane // HALF])
+            bits = builder.zext(builder.bitcast(reached, ir.IntType(lanes)), long)
             word = builder.or_(word, builder.shl(bits, ir.Constant(long, lane)))
         return word
 
@@ -116,27 +103,6 @@ def places_in_rows(values, lows, base, rows, found):
         word = _at_least(values, HALF * row, lows[base + row], lows[base + row + 1])
         listed = _write_places(word, HALF * row, listed, found)
     return np.int64(listed)
-
-
-@njit(inline="always")
-def places_of_ones(words, count, found):
-    """Write the places of one bits among the first ``count`` to ``found``, with room for EXTRA more; as above."""
-    listed, whole = ZERO, count // 64
-    for w in range(whole):
-        listed = _write_places(words[w], 64 * w, listed, found)
-    if count % 64:
-        word = words[whole] & ((ONE << np.uint64(count % 64)) - ONE)
-        listed = _write_places(word, 64 * whole, listed, found)
-    return np.int64(listed)
-
-
-@helper(sums=True)
-def fast_dot(vector, x):
-    """Return the inner product of two vectors, in their own precision."""
-    total = vector.dtype.type(0)
-    for k in range(vector.size):
-        total += vector[k] * x[k]
-    return total
 
 
 @njit(inline="always")

@@ -1,6 +1,6 @@
 """Loops over short rows of numbers in whole vectors: sums of rows, inner products, expiries that have passed.
 
-Rows are padded with zeros to a multiple of ``LANES`` numbers (``screen.padded``). Written as instructions: a compiler
+Rows are :func:`padded` with zeros to a multiple of ``LANES`` numbers. Written as instructions: a compiler
 that does not know how long rows are spends more time around such loops than in them. The order of every sum is as
 written, and products are not fused with sums: the bits are the same wherever and however this is compiled.
 """
@@ -9,19 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+from numpy.typing import DTypeLike, NDArray
 
 from thresher.loops.instructions import spread
 
-__all__ = ["COMPARED", "LANES", "dot_pairs", "dot_rows", "passed", "prefetch", "sum_rows"]
+__all__ = ["COMPARED", "LANES", "dot_pairs", "dot_rows", "padded", "passed", "prefetch", "sum_rows"]
 
 LANES = 8
 COMPARED = 16  # expiries that are compared at a time
 _INT = ir.IntType(64)
+
+
+def padded(rows: NDArray[np.floating], dtype: DTypeLike) -> NDArray[Any]:
+    """Return rows (k, d) in a precision, with zeros at their ends, so that whole vectors hold them. Cost: O(kd)."""
+    k, d = rows.shape
+    out = np.zeros((k, -(-d // LANES) * LANES), dtype)
+    out[:, :d] = rows
+    return out
 
 
 def _require_one_type(*arrays: Any) -> None:
