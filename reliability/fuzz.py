@@ -177,7 +177,15 @@ def corpus(target: str, folder: Path) -> None:
 
 def write_good(target: str, folder: Path) -> None:
     """Write good models and results, in both forms, or a good run and its model."""
-    from thresher import ThresherClassifier, ThresherRegressor, evaluate, to_sphere, train
+    from thresher import (
+        NetworkClassifier,
+        NetworkRegressor,
+        ThresherClassifier,
+        ThresherRegressor,
+        evaluate,
+        to_sphere,
+        train,
+    )
     from thresher.report import save_run
 
     g = np.random.default_rng(0)
@@ -189,15 +197,15 @@ def write_good(target: str, folder: Path) -> None:
             for form in ("full", "recipe"):
                 regressor.save(folder / f"good {place} regressor {form}", form=form)
                 classifier.save(folder / f"good {place} classifier {form}", form=form)
-        exact = {"width": 64, "shift": 0.3, "ridge": 0, "n_jobs": 1, "train_options": {"audit": True}}
-        exactly = [ThresherRegressor(**exact).fit(X, y), ThresherClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
+        exact: dict[str, Any] = {"width": 64, "shift": 0.3, "n_jobs": 1}
+        exactly = [NetworkRegressor(**exact).fit(X, y), NetworkClassifier(**exact).fit(X, np.digitize(y, [0, 1]))]
         ways: list[dict[str, Any]] = [{"index": "dense"}, {"start": "hadamard"}]
         for form in ("full", "recipe"):
             trained = [train(to_sphere(X), y, width=20, threads=1, **more) for more in ways]
             for place, model in enumerate([*exactly, exactly[0].results_[0], *trained]):
                 model.save(folder / f"good exact {place} {form}", form=form)
         return
-    model = ThresherRegressor(width=64, shift=0.3, ridge=0, n_jobs=1).fit(X, y)
+    model = NetworkRegressor(width=64, shift=0.3, n_jobs=1).fit(X, y)
     save_run(folder, model, evaluate(model, X, y, seconds=0.1))
 
 

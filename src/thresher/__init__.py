@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         Effects,
         Explanation,
         FarOutside,
+        NetworkClassifier,
+        NetworkRegressor,
         SphereLift,
         TableEncoder,
         ThresherClassifier,
@@ -53,6 +55,8 @@ __all__ = [
     "Iteration",
     "MemoryRefused",
     "Network",
+    "NetworkClassifier",
+    "NetworkRegressor",
     "NotAvailable",
     "Problem",
     "Ray",
@@ -80,8 +84,8 @@ __version__ = "0.3.0.dev0"
 _LATER = {
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
-        "Effects", "Explanation", "FarOutside", "SphereLift", "TableEncoder", "ThresherClassifier",
-        "ThresherRegressor", "TooNarrow",
+        "Effects", "Explanation", "FarOutside", "NetworkClassifier", "NetworkRegressor", "SphereLift", "TableEncoder",
+        "ThresherClassifier", "ThresherRegressor", "TooNarrow",
     ),
     "thresher.model.activations": ("Activation",),
     "thresher.model.network": ("Network", "default_shift"),

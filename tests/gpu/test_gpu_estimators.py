@@ -12,7 +12,7 @@ from few import with_sizes  # noqa: E402
 from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
-from thresher import InvalidInput, ThresherClassifier, ThresherRegressor  # noqa: E402
+from thresher import InvalidInput, NetworkRegressor, ThresherClassifier, ThresherRegressor  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
 from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.models import exact  # noqa: E402
@@ -300,9 +300,7 @@ def test_what_is_no_device_is_refused():
 
 def test_training_to_zero_loss_is_on_the_device(tmp_path):
     X, y = friedman(12)
-    found, expected = (
-        ThresherRegressor(ridge=0, width=1024, random_state=0, device=name).fit(X, y) for name in ("cuda", "cpu")
-    )
+    found, expected = (NetworkRegressor(width=1024, random_state=0, device=name).fit(X, y) for name in ("cuda", "cpu"))
     assert found.results_[0].history[0].residual == pytest.approx(expected.results_[0].history[0].residual, rel=1e-5)
     np.testing.assert_allclose(found.predict(X), y, atol=1e-4 * y.std())
     found.save(tmp_path / "model")

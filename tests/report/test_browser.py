@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from thresher import ThresherRegressor, evaluate
+from thresher import NetworkRegressor, evaluate
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.skipif(BROWSER is None, reason="
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     X = np.random.default_rng(0).normal(size=(60, 3))
-    model = ThresherRegressor(ridge=0, width=2000, random_state=0).fit(X[:40], X[:40, 0])
+    model = NetworkRegressor(width=2000, random_state=0).fit(X[:40], X[:40, 0])
     found = evaluate(model, X[40:], X[40:, 0], target="A <test>")
     return found.report(tmp_path_factory.mktemp("page") / "report.html")
 

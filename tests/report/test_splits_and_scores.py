@@ -236,7 +236,6 @@ def test_advice_names_options_that_there_are(inputs, diagonal, rank, shift, widt
 
 
 def test_arguments_become_options():
-    said = in_options("ridge=0 meets every target. Use ridge='auto', which fits their mean.")
-    assert said == "--width meets every target. Leave --width out, which fits their mean."
+    assert in_options("coverage must lie between 0 and 1.") == "--interval must lie between 0 and 1."
     assert in_options("no colour='red' here") == "no colour='red' here"
     assert in_options("Use loss='huber', or test_size=0.2.") == "Use --loss huber, or --test-size 0.2."

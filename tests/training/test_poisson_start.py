@@ -12,9 +12,9 @@ from thresher import (
     CheckTheorems,
     InvalidInput,
     MemoryRefused,
+    NetworkRegressor,
     Problem,
     Status,
-    ThresherRegressor,
     to_sphere,
     train,
 )
@@ -235,8 +235,8 @@ def test_what_does_not_fit_is_refused(result, tmp_path, name, value):
 def test_estimators_pass_it_on(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3))
-    model = ThresherRegressor(ridge=0, width=2**22, shift=3.0, train_options={"start": "poisson"}, random_state=0)
+    model = NetworkRegressor(width=2**22, shift=3.0, start="poisson", random_state=0)
     model.fit(X, X[:, 0] - X[:, 1])
-    assert model.networks_[0].settings.start.kind == "poisson"
+    assert model.result_.network.settings.start.kind == "poisson"
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(X), model.predict(X))

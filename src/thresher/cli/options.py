@@ -25,8 +25,6 @@ _MOST_BITS = 63  # of a whole number
 # How the library names what this command line has options for.
 _ARGUMENT = re.compile(r"\b(width|parts|loss|shift|device|seed|cv|test_size)=(?:'([^']*)'|([\w.+-]*\w))")
 _SENTENCES = {  # of the library, which here go otherwise
-    "ridge=0 meets every target": "--width meets every target",
-    "Use ridge='auto', which fits their mean": "Leave --width out, which fits their mean",
     "categorical_features must be columns of X": "--categorical must name columns",
     ", as names, places or a mask; got": "; got",
     "Leave categorical_features out": "Leave --categorical out",

@@ -116,7 +116,7 @@ def _check_options(saved: SavedModel, *, proba: bool, interval: float | None) ->
         raise InvalidInput(f"--interval must lie between 0 and 1, such as 0.9; got {interval:g}.")
     if classes:
         raise InvalidInput("--interval is for numbers; this model predicts classes. Use --proba for probabilities.")
-    if saved.model.ridge_ == 0:
+    if not hasattr(saved.model, "predict_quantiles"):
         raise InvalidInput(
             "--interval needs a model with a ridge; this is a network that was trained to zero loss. Train without "
             "--width."

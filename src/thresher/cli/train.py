@@ -327,13 +327,17 @@ class _Work:
         return model, Tested.averaged(found)
 
     def _estimator(self) -> Any:
-        from thresher.estimators import ThresherClassifier, ThresherRegressor
+        from thresher.estimators import NetworkClassifier, NetworkRegressor, ThresherClassifier, ThresherRegressor
 
-        kind = ThresherClassifier if self.task == "classification" else ThresherRegressor
-        options = self.options
-        given = {name: options[name] for name in ("shift", "parts", "device")}
-        given |= {name: options[name] for name in ("width", "loss") if options[name] is not None}
-        given |= {"ridge": 0} if options["width"] is not None else {}
+        options, classes = self.options, self.task == "classification"
+        given = {name: options[name] for name in ("shift", "device")}
+        if options["width"] is not None:
+            kind: Any = NetworkClassifier if classes else NetworkRegressor
+            given["width"] = options["width"]
+        else:
+            kind = ThresherClassifier if classes else ThresherRegressor
+            given["parts"] = options["parts"]
+            given |= {} if options["loss"] is None else {"loss": options["loss"]}
         if options["categorical"]:
             given["categorical_features"] = split_names(options["categorical"], self.table.columns)
         return kind(**given, random_state=options["seed"])
@@ -351,8 +355,7 @@ class _Work:
             Live(console, model.width, inputs=len(y), names=names) as live,
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)  # reported below
-            model.set_params(callbacks=[live]).fit(X, y)
-        model.set_params(callbacks=None)
+            model.fit(X, y, callbacks=[live])
         console.print(model.results_[0].solver)
         for result in model.results_:
             if result.status != Status.CONVERGED:
@@ -362,7 +365,8 @@ class _Work:
     def _say_choices(self, model: Any) -> None:
         """Say, once, what was done to columns, and what was chosen."""
         lines = {line: line for line in (() if model.encoder_ is None else model.encoder_.summary())}
-        for once, line in (lines | dict(_choices_of(model))).items():
+        lines |= dict(_choices_of(model)) if self.options["width"] is None else {}
+        for once, line in lines.items():
             if once not in self.said:
                 self.console.print(line)
             self.said.add(once)

@@ -10,6 +10,7 @@ from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.effects.values import Effects, Explanation
 from thresher.estimators.files.model_files import load_model
 from thresher.estimators.models.interpolation import WIDTH
+from thresher.estimators.networks import NetworkClassifier, NetworkRegressor
 from thresher.estimators.regressor import ThresherRegressor
 from thresher.estimators.sizes import Sizes
 
@@ -18,6 +19,8 @@ __all__ = [
     "Effects",
     "Explanation",
     "FarOutside",
+    "NetworkClassifier",
+    "NetworkRegressor",
     "Scaling",
     "Sizes",
     "SphereLift",

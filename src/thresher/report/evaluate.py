@@ -180,10 +180,10 @@ def evaluation_of(
     if tested is not None:
         data |= {"rows tested on": tested.rows, "tested": _how_tested(tested, refit=refit)}
         data |= {} if rows is not None else {OF_TEST: "yes"}
-    ours = isinstance(model, _Chooser)
-    results = model.results_ if ours else []
+    ours, trained = isinstance(model, _Chooser), _is_network(model)
+    results = model.results_ if ours or trained else []
+    exact = trained or (bool(results) and model.ridge_ == 0)
     names = output_names(getattr(model, "classes_", None))
-    exact = bool(results) and model.ridge_ == 0
     source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
     wide = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
     to_rows = f"rows of {wide}" if rows is None else f"{rows:,} rows{source} ({wide})"
@@ -196,7 +196,7 @@ def evaluation_of(
         target,
         columns,
         **({} if tested is None else tested._asdict()),
-        network=_network(model) if ours else {},
+        network=_network(model) if ours or trained else {},
         trainings=[Training.of(name, one) for name, one in zip(names, results, strict=bool(results))],
         exact=exact,
         data=data,
@@ -214,15 +214,17 @@ def output_names(classes: NDArray[Any] | None) -> list[str]:
 
 def _network(model: Any) -> dict[str, Any]:
     """Return what a fitted estimator of ours has chosen."""
-    network: dict[str, Any] = {"approximation": model.approximation_, "shift": model.shift_}
     if model.results_:
         settings = model.results_[0].network.settings
         network = {"width": settings.width, "shift": settings.shift}
+    else:
+        network = {"approximation": model.approximation_, "shift": model.shift_}
     network |= _seeds(model)
     if model.results_:
         network |= {"twins": settings.start.twins, "dimension": settings.start.dimension}
-        if model.ridge_ == 0:
-            return network | {"inputs": len(model.inputs_), "bias": model.bias_, "scale": model.scale_}
+        if _is_network(model) or model.ridge_ == 0:
+            inputs = len(model.results_[0].origin.inputs)
+            return network | {"inputs": inputs, "bias": model.lift_.bias, "scale": model.lift_.scale}
     if hasattr(model, "loss_errors_"):
         network[LOSS] = f"{model.loss_}: {model.loss_reason_}"
     elif getattr(model, "loss_", "squared") != "squared":
@@ -233,6 +235,13 @@ def _network(model: Any) -> dict[str, Any]:
         LEFT_OUT: model.loo_share_, WHY: model.width_reason_, PARTS: model.parts_.words,
         CATEGORIES: "; ".join(f"{name}: {what}" for name, what in model.categories_.items()) or "none",
     }  # fmt: skip
+
+
+def _is_network(model: Any) -> bool:
+    """Return whether an estimator of ours trains networks until every row is met."""
+    from thresher.estimators import NetworkClassifier, NetworkRegressor
+
+    return isinstance(model, NetworkClassifier | NetworkRegressor)
 
 
 def _seeds(model: Any) -> dict[str, int]:

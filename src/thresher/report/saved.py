@@ -72,7 +72,7 @@ class SavedModel(NamedTuple):
         Where logarithms were learnt, that is a share of the distance from their floor, at most half of it.
         """
         model = self.model
-        if self.task == "classification" or model.target_ != "log" or not model.single_target_:
+        if self.task == "classification" or getattr(model, "target_", "") != "log" or not model.single_target_:
             return np.full(predicted.shape, self.error)
         share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
         return share * np.abs(predicted - model.floor_)
@@ -274,12 +274,20 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
 
 def _error_of(model: Any, task: str) -> float:
     """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
-    if task == "classification" or model.target_ == "log" or not model.single_target_:
+    left_out = hasattr(model, "loo_error_")  # networks that meet every row leave none out
+    if task == "classification" or not left_out or model.target_ == "log" or not model.single_target_:
         return math.nan
     return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
 
 
 def _load_file(path: Path, threads: int | None) -> Any:
-    from thresher.estimators import ThresherClassifier, ThresherRegressor, load_model
+    from thresher.estimators import (
+        NetworkClassifier,
+        NetworkRegressor,
+        ThresherClassifier,
+        ThresherRegressor,
+        load_model,
+    )
 
-    return load_model(path, (ThresherClassifier, ThresherRegressor), threads=threads)
+    kinds = ThresherClassifier, ThresherRegressor, NetworkClassifier, NetworkRegressor
+    return load_model(path, kinds, threads=threads)

@@ -20,7 +20,7 @@ from thresher.tables.kinds import Numbers
 from thresher.theory.kernel import probability_cubics
 from thresher.theory.parts import APART, Parts
 
-__all__ = ["WithFiles", "arrays_of"]
+__all__ = ["WithFiles", "arrays_of", "filling_arrays"]
 
 Matrix = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
         kept, columns, values = lift.indicators_
         arrays |= {"kept": kept, "indicated": columns, "indicated_values": values}
     if estimator.encoder_ is not None and not encoded:
-        arrays |= _filling(estimator.encoder_)
+        arrays |= filling_arrays(estimator.encoder_)
     arrays["columns"] = np.array(len(arrays["fill"]) if "fill" in arrays else lift.n_features_in_)
     if estimator.results_:
         both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
@@ -120,7 +120,7 @@ def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
     return {**made, **_scaling(seen.scaling, "angle_")}
 
 
-def _filling(encoder: Any) -> Arrays:
+def filling_arrays(encoder: Any) -> Arrays:
     """Return how missing numbers are replaced and told; refuse encoders of other columns than numbers."""
     if not encoder.is_numeric_:
         others = [name for name, kind in encoder.kinds_.items() if kind.outputs("") and not isinstance(kind, Numbers)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from thresher.training import restore_result, restore_results
 from thresher.training.result_files import KIND, RESULT, VERSION, choose_form, describe_results
 from thresher.training.train import FILES
 
-__all__ = ["load_model", "save_model"]
+__all__ = ["describe_classes", "load_model", "restore_classes", "save_model"]
 
 _ARRAYS = ("inputs_", "alpha_", "penalty_", "gains_", "noise_", "residuals_", "floor_", "prior_", "offset_",
            "loss_penalty_", "feature_importances_", "temperature_", "pivots_", "core_", "dispersion_")  # fmt: skip
@@ -99,7 +100,7 @@ def save_model(estimator: Any, path: str | Path, *, form: str) -> str:
         "groups": None if lift.angles_ is None else lift.angles_.groups,
         "networks": networks,
         "names": list(map(str, estimator.feature_names_in_)) if hasattr(estimator, "feature_names_in_") else None,
-        "classes": _describe_classes(estimator),
+        "classes": None if estimator._class_labels is None else describe_classes(estimator._class_labels),
         "encoder": None if estimator.encoder_ is None else estimator.encoder_.to_json(),
         "reading": _describe_reading(estimator.encoder_),
     }
@@ -128,7 +129,9 @@ def load_model(path: str | Path, kinds: Sequence[type], *, threads: int | None =
     try:
         if stored.metadata["estimator"] == RESULT:
             return restore_result(stored, threads=threads or core_count())
-        return _build(stored, {kind.__name__: kind for kind in kinds}, threads or core_count())
+        kind = {kind.__name__: kind for kind in kinds}[stored.metadata["estimator"]]
+        build = getattr(kind, "from_arrays", None) or partial(_build, kind=kind)
+        return build(stored, threads=threads or core_count())
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
         said = str(error)[:200] if isinstance(error, InvalidInput) else f"{type(error).__name__}, {str(error)[:200]}."
         raise InvalidInput(f"{path} does not describe a model: {said}") from error
@@ -145,9 +148,9 @@ def _restore_loss(estimator: Any, errors: Any, tensors: Mapping[str, NDArray[Any
         estimator.offset_ = estimator.prior_
 
 
-def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
+def _build(stored: Stored, *, kind: type, threads: int) -> Any:
     about, tensors = stored.metadata, stored.tensors
-    estimator: Any = kinds[about["estimator"]](**_restore_parameters(about["parameters"]))
+    estimator: Any = kind(**_restore_parameters(about["parameters"]))
     estimator._check_parameters()
     values = {"double_precision_": "pivots_" not in tensors, **about["values"]}  # which earlier versions did not say
     for name, value in check_fitted(values, classifies=about["classes"] is not None).items():
@@ -182,7 +185,7 @@ def _build(stored: Stored, kinds: dict[str, type], threads: int) -> Any:
     if told is not None and about["reading"] is not None:
         estimator.encoder_.reading_ = restore_reading(about["reading"])
     if about["classes"] is not None:
-        estimator.classes_ = _restore_classes(about["classes"])
+        estimator.classes_ = restore_classes(about["classes"])
     if about["classes"] is None:
         estimator.quantile_fits_ = restore_quantiles(tensors, estimator)
     check_model(estimator, networks=len(about["networks"]))
@@ -261,7 +264,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
+def restore_classes(about: dict[str, Any]) -> NDArray[Any]:
     """Return labels (classes,) as they were written; refuse what cannot have been."""
     given, kind = about["labels"], np.dtype(about["type"])
     longest = max(len(label) if isinstance(label, str) else 2 for label in given)
@@ -275,11 +278,8 @@ def _restore_classes(about: dict[str, Any]) -> NDArray[Any]:
     return labels
 
 
-def _describe_classes(estimator: Any) -> dict[str, Any] | None:
+def describe_classes(labels: NDArray[Any]) -> dict[str, Any]:
     """Return labels as JSON knows them; those of other types than numbers, truth values and text are refused."""
-    labels = estimator._class_labels
-    if labels is None:
-        return None
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
         labels = labels.astype(str)
     if labels.dtype.kind not in "iufbU":
