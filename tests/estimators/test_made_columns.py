@@ -138,7 +138,7 @@ class TestNames:
     def test_who_names_categories_has_the_last_word(self):
         frame, y = coded()
         model = ThresherRegressor(**LIMIT, categorical_features=["shop"]).fit(frame, y)
-        assert not model.encoder_.made_ and model.encoder_.kinds_["shop"].kind == "levels"
+        assert not model.encoder_.made_ and model.encoder_.kinds_["shop"].kind == "category"
 
     def test_numbers_that_are_numbers_are_no_names(self):
         rng = np.random.default_rng(0)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from thresher.checks import check_whole, guess_name, name_some, say_all
 from thresher.errors import InvalidInput
+from thresher.estimators.data.categories import choose_encodings
 from thresher.estimators.data.made import OWN, Known, MadeColumn, Recipe, make_column, restore_made
 from thresher.tables.frame import Column, Frame, in_memory, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
@@ -40,7 +41,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     separators, decimal commas, signs of currencies or percents, and truth values stay numbers; where one is missing
     stands the median (the mean, if there are two values), and 1 in a column of its own. *Categories* with few values
     become a column of zeros and ones for each value, a missing one included; those with many become means of the
-    targets, drawn to the mean of all, or the logarithm of how often they come. *Dates* become the day, the year, and
+    targets, drawn to the mean of all, or the logarithm of how often they come; or zeros and ones too, or these beside
+    components of the pieces of their words, such as misspelt ones need, where rows left out are surely predicted better
+    so (see ``high_cardinality``). *Dates* become the day, the year, and
     sines and cosines of the time of year, the weekday and the hour. *Free text* becomes its length and whether it has
     each of its commonest words. Columns without a value, with the same value in every row, and text with
     a value of its own in nearly every row are left out; an estimator tries the latter in pieces, see :meth:`with_made`.
@@ -53,13 +56,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         further columns that are categories, such as numbers that are names. None for no further ones, as an empty list
     max_one_hot : values of a category up to which each has a column
     high_cardinality : what becomes of categories with more: ``"target"`` means, ``"count"``, or ``"auto"``: means if
-        ``fit`` gets targets, of at most eight classes if they are classes
+        ``fit`` gets targets, of at most eight classes if they are classes, unless a ridge regression predicts rows left
+        out better, by three standard errors, from zeros and ones (of as many values as a quarter of the rows, 300 at
+        most) or with pieces of words
     task : what targets are: ``"regression"``, ``"classification"`` or ``"auto"``, as they look
 
     Attributes
     ----------
     kinds_ : what was learnt of each column, by its name
-    made_ : columns made of others, see :meth:`with_made`; none after ``fit``
+    made_ : columns made of others: pieces of the words of categories after ``fit``, and see :meth:`with_made`
     notes_ : what is to be said of how a file was read
     reading_ : how a file of text was read, as which new ones are to be read; None for other tables
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -96,26 +101,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=True)
         targets = self._targets(y, len(frame))
         chosen = self._categories(frame)
-        kinds: dict[str, ColumnKind] = {}
-        made, wrong = [], []
-        doubts = list[str]()
+        kinds: list[ColumnKind] = []
+        columns, parts = list[Column](), list[Matrix]()
+        wrong, doubts = list[str](), list[str]()
         for one in frame:
             column = Column(one.name, one.as_text(), True) if one.name in chosen else one
             try:
                 form = look(column, most=most)
                 doubts += [f"Column {one.name[:40]!r} {form.doubt}."] * bool(form.doubt)
                 column = column._replace(cell_format=form)
-                kinds[one.name], part = learn(column, most=most, targets=targets)
-                made.append(part)
+                kind, part = learn(column, most=most, targets=targets)
+                columns.append(column)
+                kinds.append(kind)
+                parts.append(part)
             except InvalidInput as error:
                 wrong.append(str(error))
         say_all(wrong)
-        rows = np.hstack(made)
+        made: list[tuple[MadeColumn, Matrix]] = []
+        if y is not None and self.high_cardinality == "auto":
+            wanted = self._numbers_of(y, len(frame)).values
+            kinds, parts, made = choose_encodings(columns, kinds, parts, wanted)
+        rows = np.hstack([*parts, *(part for _, part in made)])
+        self.kinds_ = dict(zip((column.name for column in columns), kinds, strict=True))
         if not rows.shape[1]:
-            why = _first([f"{name[:40]!r} ({kind.why})" for name, kind in kinds.items() if isinstance(kind, Dropped)])
+            dropped = [(name, kind.why) for name, kind in self.kinds_.items() if isinstance(kind, Dropped)]
+            why = _first([f"{name[:40]!r} ({why})" for name, why in dropped])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
-        self.kinds_, self.notes_, self.reading_ = kinds, [*frame.notes, *doubts], frame.reading
-        self.made_: list[MadeColumn] = []
+        self.made_ = [one for one, _ in made]
+        self.notes_, self.reading_ = [*frame.notes, *doubts], frame.reading
         return rows
 
     def transform(self, X: Any) -> Matrix:
@@ -334,11 +347,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
 
     def _targets(self, y: ArrayLike | None, rows: int) -> Targets | None:
-        """Return targets as numbers (n, k); None for counts."""
+        """Return targets for means (n, k); None for counts."""
         if y is None or self.high_cardinality == "count":
             if self.high_cardinality == "target":
                 raise InvalidInput("high_cardinality='target' needs targets: fit(X, y).")
             return None
+        found = self._numbers_of(y, rows)
+        return None if len(found.names) > _MOST_MEANS and self.high_cardinality == "auto" else found
+
+    def _numbers_of(self, y: ArrayLike, rows: int) -> Targets:
+        """Return targets as numbers (n, k): of classes zeros and ones, of two classes those of the second."""
         given = np.asarray(y)
         check_consistent_length(given, np.empty(rows))
         kind = type_of_target(given)
@@ -351,8 +369,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             values = np.eye(len(classes))[codes]
             names = tuple(f"share of {say_label(one)}" for one in classes.tolist())
             values, names = (values[:, 1:], names[1:]) if len(classes) == 2 else (values, names)
-        if len(names) > _MOST_MEANS and self.high_cardinality == "auto":
-            return None
         return Targets(values, names)
 
     def __sklearn_tags__(self) -> Any:

@@ -27,10 +27,22 @@ from thresher.tables.kinds import (
 )
 from thresher.tables.learning import Targets, learn
 
-__all__ = ["NAMES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible", "restore_made"]
+__all__ = [
+    "NAMES",
+    "OWN",
+    "PIECES",
+    "Known",
+    "MadeColumn",
+    "Recipe",
+    "find_names",
+    "make_column",
+    "possible",
+    "restore_made",
+]
 
 Matrix = NDArray[np.float64]
-DIFFERENCE, NAMES, TEXT, OWN = "difference", "names", "text", "own"
+DIFFERENCE, NAMES, TEXT, OWN, PIECES = "difference", "names", "text", "own", "pieces"
+_OF_TEXT = TEXT, OWN, PIECES  # made of one column of text
 _PAIRED = 6  # of columns of dates
 _PIECED = 4  # columns of own values that are tried
 _FEWEST, _ROWS = 20, 3  # values of names at least, above which they are tried, and rows for each on average
@@ -70,7 +82,7 @@ class MadeColumn:
         what, of = self.recipe
         if what == NAMES:
             return f"{of[0]} as names"
-        if what in (TEXT, OWN):
+        if what in _OF_TEXT:
             return f"{'words' if what == TEXT else 'pieces'} of {of[0]}"
         return f"{of[0]} - {of[1]}, days"
 
@@ -87,13 +99,15 @@ class MadeColumn:
 def restore_made(stored: Any, kinds: Mapping[str, ColumnKind]) -> MadeColumn:
     """Return what :meth:`MadeColumn.describe` described; ValueError, TypeError or KeyError if that cannot be."""
     what, of, kind = stored
-    restored: Any = restore_grams(kind) if what in (TEXT, OWN) else restore_kind(kind)
+    restored: Any = restore_grams(kind) if what in _OF_TEXT else restore_kind(kind)
     made = MadeColumn(Recipe(str(what), tuple(map(str, of))), restored)
     sources = [kinds[name] for name in made.recipe.of]
     if what == TEXT:
         fits = len(sources) == 1 and isinstance(sources[0], Words)
     elif what == OWN:
         fits = len(sources) == 1 and isinstance(sources[0], Dropped) and sources[0].own
+    elif what == PIECES:
+        fits = len(sources) == 1 and isinstance(sources[0], OneHot | Levels)
     elif what == NAMES:
         fits = len(sources) == 1 and isinstance(sources[0], Numbers) and isinstance(made.kind, OneHot | Levels)
     else:
@@ -163,7 +177,7 @@ def make_column(
     if recipe.what == NAMES:
         kind, rows = learn(column, targets=targets)
         return None if not isinstance(kind, OneHot | Levels) else (MadeColumn(recipe, kind), rows)
-    if recipe.what in (TEXT, OWN):
+    if recipe.what in _OF_TEXT:
         grams = learn_grams(column)
         return None if grams is None else (MadeColumn(recipe, grams), grams.encode(column))
     there = column.values[~np.isnan(column.values)]
@@ -175,7 +189,7 @@ def make_column(
 
 def _column(recipe: Recipe, known: Mapping[str, Known]) -> Column:
     """Return the cells of a column that is made."""
-    if recipe.what in (TEXT, OWN):
+    if recipe.what in _OF_TEXT:
         return known[recipe.of[0]].column
     if recipe.what == NAMES:
         column, _ = known[recipe.of[0]]
