@@ -106,15 +106,14 @@ TABLES = [
     Limit("rows that the mean of all targets counts as in such a mean", "tables", "_PRIOR"),
     Limit(
         "values of a category that may have zeros and ones, as a share of the rows",
-        "estimators: categories.py",
+        "estimators: encodings.py",
         "_SHARE",
     ),
-    Limit("and at most", "estimators: categories.py", "_MOST"),
-    Limit("standard errors by which these, or pieces of words, must be better", "estimators: categories.py", "_SURE"),
-    Limit("rows on which this is tried, at most", "estimators: categories.py", "_ROWS"),
-    Limit("standard errors by which columns made of others must be better", "estimators: making.py", "_SURE"),
-    Limit("parts of the rows on which these are tried, at most", "estimators: making.py", "_PARTS"),
-    Limit("rows of such a part", "estimators: making.py", "_PART"),
+    Limit("and at most", "estimators: encodings.py", "_MOST"),
+    Limit(
+        "standard errors by which these, or columns made of others, must be better", "estimators: encodings.py", "_SURE"
+    ),
+    Limit("rows on which this is tried, at most", "estimators: encodings.py", "_ROWS"),
     Limit("pairs of dates that are tried", "estimators: made.py", "_PAIRED"),
     Limit("columns of own values in nearly every row that are tried in pieces", "estimators: made.py", "_PIECED"),
     Limit("different whole numbers above which they may be names", "estimators: made.py", "_FEWEST"),

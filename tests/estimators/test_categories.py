@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 import thresher
 from thresher import InvalidInput, TableEncoder, ThresherRegressor
-from thresher.estimators.data import categories
+from thresher.estimators.data import encodings
 
 
 def shops(rows=600, values=60, seed=0, effect=1.0):
@@ -123,9 +123,9 @@ class TestMisspelt:
 def test_rows_are_really_left_out(columns):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, columns)), rng.normal(size=(30, 2))
-    found = categories._left_out([X[:, :2], X[:, 2:]], Y)
+    found = encodings._left_out([X[:, :2], X[:, 2:]], Y)
     expected = []
-    for ridge in categories._RIDGES:
+    for ridge in encodings._RIDGES:
         errors = []
         for row in range(30):
             kept = np.arange(30) != row
@@ -137,5 +137,5 @@ def test_rows_are_really_left_out(columns):
 
 def test_wide_tables_are_not_compared(monkeypatch):
     frame, y = shops()
-    monkeypatch.setattr(categories, "_COLUMNS", 0)
+    monkeypatch.setattr(encodings, "_COLUMNS", 0)
     assert encoded(frame, y)[0].kinds_["shop"].kind == "levels"

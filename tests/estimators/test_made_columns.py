@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import thresher
-from thresher import TableEncoder, ThresherClassifier, ThresherRegressor
+from thresher import NetworkRegressor, TableEncoder, ThresherClassifier, ThresherRegressor
 
 DAY = pd.Timedelta(1, "D")
 LIMIT = {"width": float("inf"), "random_state": 0}
@@ -114,9 +114,13 @@ class TestDifferences:
         classes = ThresherClassifier(**LIMIT).fit(frame, y > 1, sample_weight=weights)
         assert [one.name for one in classes.encoder_.made_] == ["ended - began, days"]
 
-    def test_without_a_ridge_none_are_made(self):
-        frame, y = dated(80)
-        assert not ThresherRegressor(**{**LIMIT, "ridge": 0, "width": 256}).fit(frame, y).encoder_.made_
+    def test_of_few_rows_none_are_made(self):
+        assert not TableEncoder().fit(*dated(49)).made_
+
+    def test_networks_have_them_too(self):
+        frame, y = dated(150)
+        model = NetworkRegressor(width=4096, tol=0.5, random_state=0).fit(frame, y)
+        assert "ended - began, days" in [one.name for one in model.encoder_.made_]
 
 
 class TestNames:
@@ -129,8 +133,8 @@ class TestNames:
         assert "Column 'shop' may hold names" in told and "categorical_features=['shop'], or --categorical shop" in told
         assert "Column 'order id' has another number in each row" in told and "year" not in told
         new, y = coded(seed=0, n=900, text=text)
-        plain = ThresherRegressor(**LIMIT, parts="all").fit(frame, y[:600])
-        assert plain.encoder_ is None or not plain.encoder_.made_
+        plain = ThresherRegressor(**LIMIT, parts="all", categorical_features=[]).fit(frame, y[:600])
+        assert not plain.encoder_.made_
         assert np.mean((model.predict(new[600:]) - y[600:]) ** 2) < np.mean((plain.predict(new[600:]) - y[600:]) ** 2)
         model.save(tmp_path / "a")
         np.testing.assert_array_equal(thresher.load(tmp_path / "a").predict(new), model.predict(new))

@@ -21,13 +21,13 @@ from thresher.estimators.data.encoder import TableEncoder
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import names_categories, new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import far_values, say_far
+from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
 from thresher.estimators.effects.model_effects import WithEffects
 from thresher.estimators.files.exporting import WithFiles
 from thresher.estimators.interfaces import Backend, Measure
 from thresher.estimators.judging.measures import mean_square
 from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.making import MakesColumns
 from thresher.estimators.models.fit_check import Asked, FitCheck, ensure
 from thresher.estimators.models.fitted import Fitted, LeftOut
 from thresher.estimators.models.interpolation import WIDTH, check_interpolation, interpolate
@@ -53,7 +53,7 @@ _ROUNDED = 1e-3  # share of the error on rows left out that the rounding of pred
 _TOL, _ITERATIONS = (2e-2, 1e-6), (4, None)  # with a penalty, and without one
 
 
-class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
+class ThresherEstimator(WithEffects, WithFiles, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     width: int | float | str
@@ -99,6 +99,15 @@ class ThresherEstimator(WithEffects, WithFiles, MakesColumns, BaseEstimator):
             self.encoder_ = None
             return part if len(part) > self._sizes.exact else part[np.arange(len(part))], targets
         return training_rows(self, X, task=self._task, weights=weights, **more)
+
+    def _encoded_columns(self) -> tuple[Groups, tuple[int, ...] | None]:
+        """Return which columns of the encoder are the indicators of one category, and which are measured numbers."""
+        encoder = getattr(self, "encoder_", None)
+        return ((), None) if encoder is None else (encoder.groups_, encoder.measured_)
+
+    def _by_column(self, shares: Matrix) -> Matrix:
+        """Return shares (n_features_in_,) of the columns of X from those (d,) of the columns of numbers they became."""
+        return shares if self.encoder_ is None else self.encoder_.by_column(shares)
 
     def _observations(self, rows: Any, targets: Matrix, **more: Any) -> Observations:
         """Return the observations at rows, which stay where they are if they are many and need not be in memory."""

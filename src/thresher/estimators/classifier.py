@@ -139,7 +139,6 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
             self._interpolate(self._observations(rows, np.where(wanted > 0, 1.0, -1.0), weights=weights))
         else:
             prior = np.average(wanted, axis=0, weights=both)
-            rows = self._with_made(X, rows, labels, wanted - prior, both)
             data = self._observations(rows, wanted - prior, weights=weights, importance=importance)
             left_out = self._fit(data)
             self._many = None if len(data) <= self._sizes.one_by_one or data.on_disk else data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -14,8 +13,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from thresher.checks import check_whole, guess_name, name_some, say_all
 from thresher.errors import InvalidInput
-from thresher.estimators.data.categories import choose_encodings
-from thresher.estimators.data.made import OWN, Known, MadeColumn, Recipe, make_column, restore_made
+from thresher.estimators.data.encodings import Made, choose_encodings
+from thresher.estimators.data.made import OWN, Known, restore_made
 from thresher.tables.frame import Column, Frame, in_memory, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
@@ -41,12 +40,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     separators, decimal commas, signs of currencies or percents, and truth values stay numbers; where one is missing
     stands the median (the mean, if there are two values), and 1 in a column of its own. *Categories* with few values
     become a column of zeros and ones for each value, a missing one included; those with many become means of the
-    targets, drawn to the mean of all, or the logarithm of how often they come; or zeros and ones too, or these beside
-    components of the pieces of their words, such as misspelt ones need, where rows left out are surely predicted better
-    so (see ``high_cardinality``). *Dates* become the day, the year, and
+    targets, drawn to the mean of all, or the logarithm of how often they come. *Dates* become the day, the year, and
     sines and cosines of the time of year, the weekday and the hour. *Free text* becomes its length and whether it has
-    each of its commonest words. Columns without a value, with the same value in every row, and text with
-    a value of its own in nearly every row are left out; an estimator tries the latter in pieces, see :meth:`with_made`.
+    each of its commonest words. Columns without a value, with the same value in every row, and text with a value of its
+    own in nearly every row are left out.
+
+    With targets more is tried, and taken where a ridge regression surely predicts rows left out better: zeros and ones
+    for categories with many values (as many as a quarter of the rows, 300 at most); components of the pieces of their
+    words, such as misspelt ones need, and of text left out; words of free text; days between dates; numbers as names.
 
     Values that no training row has become zeros, or the mean of all. Columns are matched by name.
 
@@ -56,16 +57,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         further columns that are categories, such as numbers that are names. None for no further ones, as an empty list
     max_one_hot : values of a category up to which each has a column
     high_cardinality : what becomes of categories with more: ``"target"`` means, ``"count"``, or ``"auto"``: means if
-        ``fit`` gets targets, of at most eight classes if they are classes, unless a ridge regression predicts rows left
-        out better, by three standard errors, from zeros and ones (of as many values as a quarter of the rows, 300 at
-        most) or with pieces of words
+        ``fit`` gets targets, of at most eight classes if they are classes, unless rows left out say otherwise. Columns
+        are made of others with ``"auto"`` alone
     task : what targets are: ``"regression"``, ``"classification"`` or ``"auto"``, as they look
 
     Attributes
     ----------
     kinds_ : what was learnt of each column, by its name
-    made_ : columns made of others: pieces of the words of categories after ``fit``, and see :meth:`with_made`
-    notes_ : what is to be said of how a file was read
+    made_ : columns made of others
+    notes_ : what is to be said of how a file was read, and of numbers that may be names
     reading_ : how a file of text was read, as which new ones are to be read; None for other tables
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -117,10 +117,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             except InvalidInput as error:
                 wrong.append(str(error))
         say_all(wrong)
-        made: list[tuple[MadeColumn, Matrix]] = []
+        made, notes = list[Made](), list[str]()
         if y is not None and self.high_cardinality == "auto":
-            wanted = self._numbers_of(y, len(frame)).values
-            kinds, parts, made = choose_encodings(columns, kinds, parts, wanted)
+            wanted, guess = self._numbers_of(y, len(frame)).values, self._names_none
+            kinds, parts, made, notes = choose_encodings(columns, kinds, parts, wanted, means=targets, names=guess)
         rows = np.hstack([*parts, *(part for _, part in made)])
         self.kinds_ = dict(zip((column.name for column in columns), kinds, strict=True))
         if not rows.shape[1]:
@@ -128,7 +128,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             why = _first([f"{name[:40]!r} ({why})" for name, why in dropped])
             raise InvalidInput(f"no column of {len(frame)} sample(s) can be used: {why}. Give other columns.")
         self.made_ = [one for one, _ in made]
-        self.notes_, self.reading_ = [*frame.notes, *doubts], frame.reading
+        self.notes_, self.reading_ = [*frame.notes, *doubts, *notes], frame.reading
         return rows
 
     def transform(self, X: Any) -> Matrix:
@@ -142,23 +142,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 wrong.append(str(error))
         say_all(wrong)
         return np.hstack([*made, *(one.encode(known) for one in self.made_)])
-
-    def make(
-        self, known: Mapping[str, Known], recipes: Sequence[Recipe], y: ArrayLike
-    ) -> list[tuple[MadeColumn, Matrix]]:
-        """Return columns that are made of training rows (n, d), each with these rows as numbers (n, outputs).
-
-        Means are of targets y (n,) or (n, k). Cost: O(n) per column.
-        """
-        targets = self._targets(y, len(np.asarray(y)))
-        found = [make_column(one, known, targets) for one in recipes]
-        return [one for one in found if one is not None and one[0].name not in self.kinds_]
-
-    def with_made(self, made: Sequence[MadeColumn], notes: Sequence[str] = ()) -> Self:
-        """Return an encoder that makes these columns too, after all others, with notes to be said."""
-        found = copy(self)
-        found.made_, found.notes_ = [*self.made_, *made], [*self.notes_, *notes]
-        return found
 
     def with_means(self, X: Any, rows: Matrix, y: ArrayLike) -> tuple[Self, Matrix]:
         """Return an encoder with means of other targets y (n,) or (n, k), and what training rows X (n, d) become.
@@ -324,10 +307,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must have the columns of the fit; {', and '.join(told)}.{advice}")
         return {name: Known(frame[name], kind) for name, kind in self.kinds_.items()}
 
+    @property
+    def _names_none(self) -> bool:
+        """Whether the caller left it open which numbers are names."""
+        asked = self.categorical_features
+        return asked is None or (isinstance(asked, str) and asked == "from_dtype")
+
     def _categories(self, frame: Frame) -> set[str]:
         """Return the names of the columns that are categories because the caller says so."""
         asked, names = self.categorical_features, frame.columns
-        if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
+        if self._names_none:
             return set()
         if isinstance(asked, str):
             raise InvalidInput(f"categorical_features must be 'from_dtype', names, places or a mask; got {asked!r}.")

@@ -28,17 +28,9 @@ from thresher.tables.kinds import (
 from thresher.tables.learning import Targets, learn
 
 __all__ = [
-    "NAMES",
-    "OWN",
-    "PIECES",
-    "Known",
-    "MadeColumn",
-    "Recipe",
-    "find_names",
-    "make_column",
-    "possible",
+    "DIFFERENCE", "NAMES", "OWN", "PIECES", "Known", "MadeColumn", "Recipe", "find_names", "make_column", "possible",
     "restore_made",
-]
+]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 DIFFERENCE, NAMES, TEXT, OWN, PIECES = "difference", "names", "text", "own", "pieces"

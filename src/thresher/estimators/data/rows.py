@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 from thresher.checks import name_some, say_all
 from thresher.errors import InvalidInput
 from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.data.encodings import FEWEST
 from thresher.memory import require
 from thresher.tables.frame import Column, Frame, column_of, in_memory, is_frame, is_numeric
 from thresher.tables.kinds import numbers_of, say_strange
@@ -22,6 +23,7 @@ from thresher.tables.targets import read_targets
 __all__ = ["names_categories", "new_rows", "numeric_targets", "some_cells", "training_rows"]
 
 Matrix = NDArray[np.float64]
+_COLUMNS = 512  # of numbers up to which some may be names
 _CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
 
@@ -35,12 +37,14 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
     """
     if _is_numeric(X) and not names_categories(estimator):
         rows, targets = _validated(estimator, X, **more)
-        rows = _dense(rows)
-        if not _has_holes(rows):
+        plain = _dense(rows)
+        whole = not _has_holes(plain)
+        if whole and not (is_frame(X) and len(plain) >= FEWEST and plain.shape[1] <= _COLUMNS):
             estimator.encoder_ = None
-            return rows, targets
-        X = X if is_frame(X) else rows
+            return plain, targets
+        X = X if is_frame(X) else plain
     else:
+        whole = False
         targets = validate_data(estimator, "no_validation", **more)
     encoder = TableEncoder(categorical_features=estimator.categorical_features, task=task)
     kept = np.ones(len(X), np.bool_) if weights is None else np.ravel(weights) > 0
@@ -51,6 +55,9 @@ def training_rows(estimator: Any, X: Any, *, task: str, weights: Any, **more: An
         some = encoder.fit_transform(some_cells(X, kept), targets[kept])
         rows = np.zeros((len(kept), some.shape[1]))
         rows[kept] = some
+    if whole and not encoder.made_:  # of numbers that may be names
+        estimator.encoder_ = None
+        return plain, targets
     estimator.encoder_, estimator.n_features_in_ = encoder, encoder.n_features_in_
     if hasattr(encoder, "feature_names_in_"):
         estimator.feature_names_in_ = encoder.feature_names_in_

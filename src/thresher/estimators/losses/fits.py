@@ -60,7 +60,6 @@ class FitsByLoss(LogTargets):
     _outputs_of: Any
     _predicting: Any
     _variance: Any
-    _with_made: Any
 
     def _fit_columns(self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None) -> Made:
         """Fit targets (n, k) with the loss that was asked for, or that is chosen."""
@@ -103,7 +102,6 @@ class FitsByLoss(LogTargets):
             self.encoder_, rows = self._encoded(X, rows, columns, floor)
             columns = np.log(columns - floor)
         scaling = Scaling.of(columns, scale="standardise", weights=weights)
-        rows = self._with_made(X, rows, columns, scaling.apply(columns), weights)
         # Exponentials of what is learnt are medians, which absolute errors judge.
         measure = mean_square if floor is None else self._measure(raw, weights, scaling, floor, power=1)
         return Made(
@@ -125,7 +123,6 @@ class FitsByLoss(LogTargets):
         scaling = Scaling.of(moved, scale="standardise", weights=weights)
         with np.errstate(over="ignore"):
             own = np.clip(scaling.apply(columns), -_MOST, _MOST)
-        rows = self._with_made(X, rows, moved, scaling.apply(moved), weights)
         moved = scaling.apply(moved)
         left_out = self._fit(self._observations(rows, moved, weights=weights, own=own))
         for _ in range(_TIMES):
@@ -182,7 +179,6 @@ class FitsByLoss(LogTargets):
             outputs = expected_logs(rows, own, weights, options)
         targets, curvature = count_targets(own, outputs)
         scaling = Scaling.of(targets[:, None], scale="standardise", weights=heavy * curvature)
-        rows = self._with_made(X, rows, targets, scaling.apply(targets[:, None]), heavy * curvature)
         deviance, most, told = np.inf, np.log(own.max()) + _ROOM, np.column_stack([own, heavy])
         for step in range(_STEPS):
             if step:
