@@ -42,7 +42,7 @@ def looks() -> list[Row]:
         name = size_of(inputs, dimension, width)
         total = {}
         for first_step in ("gram", "limit"):
-            result = train(problem, width=width, first_step=first_step, start="random")
+            result = train(problem, width=width, first_step=first_step, start="random", twins=False)
             counted = [record.looks for record in result.history[1:]]
             total[first_step] = sum(counted)
             if first_step == "gram":
@@ -57,8 +57,8 @@ def growth() -> list[Row]:
     widths = [2**power for power in range(14, 23)]
     first, seconds = [], []
     for width in widths:
-        first.append(train(problem, width=width, first_step="gram", start="random").history[1].looks)
-        runs = [np.mean(later_seconds(train(problem, width=width, start="random"))) for _ in range(3)]
+        first.append(train(problem, width=width, first_step="gram", start="random", twins=False).history[1].looks)
+        runs = [np.mean(later_seconds(train(problem, width=width, start="random", twins=False))) for _ in range(3)]
         seconds.append(float(np.median(runs)))
     name = "n 200, d 50, m 2^14 to 2^22"
     rows = [row(name, "seconds per iteration at 2^22", seconds[-1])]

@@ -168,7 +168,7 @@ BAD_SETTINGS = {
     "paper and a solver": ({"method": "paper", "solver": Cholesky()}, r"got solver=Cholesky\(\) as well\. Drop one"),
     "first step": ({"first_step": "newton"}, r"first_step must be 'limit' or 'gram'; got 'newton'"),
     "audit": ({"audit": "yes"}, r"audit must be True or False; got 'yes'"),
-    "twins": ({"twins": "yes"}, r"twins must be True or False; got 'yes'"),
+    "twins": ({"twins": "yes"}, r"twins must be True, False or 'auto'; got 'yes'"),
     "targets twice": ({"y": TARGETS}, r"a Problem has its own targets; y was given as well\. Drop one"),
     "gpu in float64": (
         {"device": "cuda", "dtype": "float64"},

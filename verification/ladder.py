@@ -239,8 +239,8 @@ def _climb_by_additions(report: Report, width: int, seed: int) -> None:
 
 def _certified(problem: Problem, width: int, seed: int, *, start: str) -> tuple[CheckTheorems, Result]:
     certify = CheckTheorems()
-    options: dict[str, Any] = {"width": width, "seed": seed, "first_step": "gram", "max_iterations": 20, "start": start}
-    return certify, train(problem, **options, callbacks=[certify])
+    options: dict[str, Any] = {"width": width, "seed": seed, "first_step": "gram", "max_iterations": 20}
+    return certify, train(problem, **options, start=start, twins=False, callbacks=[certify])
 
 
 def _grow(report: Report) -> None:

@@ -24,6 +24,7 @@ def run(problem: Problem, settings: NetworkSettings, log: Log, *, start: str = "
         shift=settings.shift,
         seed=settings.start.seed,
         start=start,
+        twins=settings.start.twins,
         loss=log.loss,
         tol=log.goal,
         max_iterations=log.limits.iterations,

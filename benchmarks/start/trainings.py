@@ -190,7 +190,7 @@ def columns(inputs: int, width: int, dimensions: Sequence[int]) -> Found:
 
 def _start_seconds(problem: Problem, width: int, start: str) -> float:
     """Return the seconds of the pass over the start rows, with the first step that it takes."""
-    result = train(Problem(problem.inputs, problem.targets), width=width, start=start, max_iterations=1)
+    result = train(Problem(problem.inputs, problem.targets), width=width, start=start, twins=False, max_iterations=1)
     return sum(record.seconds.get("start", 0.0) for record in result.history)
 
 

@@ -73,7 +73,7 @@ def test_the_number_of_shards_changes_no_bit(cluster, workers, start):
 
 
 CASES = {
-    "conjugate gradients": {"solver": "cg"},
+    "conjugate gradients": {"solver": "cg", "twins": False},
     "paper": {"method": "paper"},
     "dense": {"index": "dense", "width": 200},
     "poisson": {"twins": True, "start": "poisson", "width": 4000, "shift": 1.5},

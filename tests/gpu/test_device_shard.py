@@ -57,10 +57,10 @@ def test_the_contract_of_every_shard(gpu_kind, seed, twins, first, matrix, n, d,
     ("n", "d", "width", "options"),
     [
         (12, 6, 128, {"twins": True}),
-        (8, 5, 100, {}),
+        (8, 5, 100, {"twins": False}),
         (6, 150, 64, {"twins": True, "first_step": "gram", "start": "random"}),
         (12, 6, 1100, {"twins": True, "start": "hadamard"}),
-        (8, 300, 200, {}),
+        (8, 300, 200, {"twins": False}),
     ],
 )
 def test_the_trajectory_is_that_of_the_processor(n, d, width, options):
@@ -96,12 +96,12 @@ def test_pairs_on_the_threshold_are_decided_in_float64(monkeypatch):
         return look(self, rows, inputs, double=double)
 
     monkeypatch.setattr(Rows, "look", count)
-    start = train(given, width=64, shift=1.0, max_iterations=0).network.settings.start
+    start = train(given, width=64, shift=1.0, twins=False, max_iterations=0).network.settings.start
     Z = start.block(0, 64).astype(float) @ given.inputs.T
     on_it = float(np.sort(Z[Z > 0.9].ravel())[0])
     for shift in (on_it, np.nextafter(on_it, 9)):
-        result = train(given, width=64, shift=shift, device="cuda", audit=True)
-        other = train(given, width=64, shift=shift, index="scan")
+        result = train(given, width=64, shift=shift, twins=False, device="cuda", audit=True)
+        other = train(given, width=64, shift=shift, twins=False, index="scan")
         assert [a.firing for a in result.history] == [b.firing for b in other.history]
     assert sum(seen) > 0
 
@@ -110,8 +110,8 @@ def test_many_pairs_in_doubt_find_room(monkeypatch):
     monkeypatch.setattr(shard, "_ROOM", 1)
     monkeypatch.setattr(scan, "guards", lambda *a: (0.05, 1e-14))  # much is in doubt
     given = problem(8)
-    result = train(given, width=64, device="cuda", audit=True)
-    assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64).history]
+    result = train(given, width=64, twins=False, device="cuda", audit=True)
+    assert [r.firing for r in result.history] == [r.firing for r in train(given, width=64, twins=False).history]
 
 
 def test_certificates_that_are_too_long_are_noticed(monkeypatch):
@@ -181,12 +181,12 @@ def test_what_does_not_fit_is_refused_before_any_work(monkeypatch):
     ("n", "d", "width", "options"),
     [
         (200, 50, 1 << 17, {"twins": True, "start": "random"}),
-        (300, 20, 1 << 16, {"start": "random"}),
+        (300, 20, 1 << 16, {"start": "random", "twins": False}),
         (200, 50, 1 << 17, {"twins": True}),
-        (300, 784, 1 << 15, {}),
+        (300, 784, 1 << 15, {"twins": False}),
         (300, 300, 1 << 15, {"twins": True, "start": "random"}),
-        (100, 1024, 1 << 15, {"start": "random"}),
-        (33, 6, 1 << 14, {"shift": 1.0}),
+        (100, 1024, 1 << 15, {"start": "random", "twins": False}),
+        (33, 6, 1 << 14, {"shift": 1.0, "twins": False}),
         (1500, 30, 1 << 14, {"twins": True, "first_step": "gram", "start": "random"}),
     ],
 )
@@ -230,6 +230,6 @@ def test_moves_that_are_too_far_for_integers_are_refused():
 
 def test_damping_is_added_to_a_copy_of_the_matrix():
     given = problem(6, 4)
-    here, there = (train(given, width=64, damping=0.1, device=device) for device in ("cuda", "cpu"))
+    here, there = (train(given, width=64, twins=False, damping=0.1, device=device) for device in ("cuda", "cpu"))
     for a, b in zip(here.history, there.history, strict=True):
         assert a.residual == pytest.approx(b.residual, abs=1e-6 * there.history[0].residual)

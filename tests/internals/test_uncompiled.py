@@ -16,7 +16,7 @@ from thresher.datasets import random_problem
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = {
-    "certified": {"width": 60, "shift": 0.4, "max_iterations": 4},
+    "certified": {"width": 60, "shift": 0.4, "max_iterations": 4, "twins": False},
     "from the Gram matrix": {"width": 40, "shift": 0.2, "max_iterations": 3, "first_step": "gram", "dtype": "float64"},
     "twins": {"width": 40, "shift": 0.3, "max_iterations": 3, "twins": True},
     "poisson": {"width": 40, "shift": 0.8, "max_iterations": 3, "twins": True, "start": "poisson"},

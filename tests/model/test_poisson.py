@@ -250,7 +250,7 @@ def test_settings_count_neurons_that_exist():
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"twins": False}, "twins=True"),
+        ({"twins": False}, "needs twins, and an even width; got width=100 without twins"),
         ({"sequence": "hadamard"}, "draws independent rows; got 'hadamard'"),
         ({"shift": 0.0}, "shift above 0"),
         ({"width": 2**62, "shift": 1.0}, "at most 68,719,476,736 rows at an input; about 3.66e[+]17 would fire"),

@@ -125,7 +125,8 @@ class TestTraining:
 
     @every_activation
     @pytest.mark.parametrize(
-        "more", [{}, {"twins": True}, {"start": "hadamard"}, {"index": "dense", "start": "hadamard"}]
+        "more",
+        [{"twins": False}, {}, {"start": "hadamard", "twins": False}, {"index": "dense", "start": "hadamard"}],
     )
     def test_predictions_and_gradients(self, activation, more):
         problem = random_problem(inputs=8, dimension=5)
@@ -330,7 +331,7 @@ class TestRefusals:
 
 
 @every_activation
-@pytest.mark.parametrize("more", [{}, {"twins": True}, {"twins": True, "index": "dense"}])
+@pytest.mark.parametrize("more", [{"twins": False}, {}, {"index": "dense"}])
 def test_exports_are_the_network(activation, more):
     problem, new = random_problem(inputs=8, dimension=5), random_problem(inputs=20, dimension=5, seed=2).inputs
     network = train(problem, width=300, **options_of(activation, max_iterations=3, **more)).network

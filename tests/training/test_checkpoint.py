@@ -62,7 +62,7 @@ def kill_and_resume(problem, moment, path, **options):
 
 
 CASES = {
-    "limit": {"width": 1500},
+    "limit": {"width": 1500, "twins": False},
     "gram": {"width": 1500, "first_step": "gram"},
     "twins": {"width": 1500, "twins": True, "dtype": "float64"},
     "poisson": {"width": 1500, "twins": True, "start": "poisson"},
@@ -296,7 +296,7 @@ def kept(tmp_path):
         ({"dtype": "float64"}, "dtype='float32'; this run has dtype='float64'"),
         ({"index": "scan"}, "index='certified'; this run has index='scan'"),
         ({"solver": "cg"}, r"solver='Cholesky\(\)'; this run has"),
-        ({"twins": True}, "twins=False; this run has twins=True"),
+        ({"twins": False}, "twins=True; this run has twins=False"),
         ({"damping": 0.1}, "damping=0.0; this run has damping=0.1"),
         ({"resume": 3}, "resume must be the name of a file; got 3"),
         ({"checkpoint": b"x"}, "checkpoint must be the name of a file"),

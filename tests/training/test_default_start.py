@@ -2,7 +2,7 @@
 
 import pytest
 
-from thresher import Problem, train
+from thresher import InvalidInput, Problem, train
 from thresher.datasets import random_problem
 from thresher.model.start import Start
 from thresher.training import options as training_options
@@ -27,7 +27,7 @@ EVERYTHING = [
     {"loss": "huber"},
     {"activation": "hat"},
     {"activation": "max"},
-    {"twins": True, "shift": 5.0},  # few of whose neurons fire on anything
+    {"shift": 5.0},  # few neurons fire on anything
     {"audit": True, "threads": 1},
 ]
 
@@ -41,8 +41,8 @@ def start_of(columns, **given):
 @pytest.mark.parametrize(("columns", "rows"), COLUMNS)
 def test_rows_depend_on_the_columns_alone(columns, rows, given):
     start = start_of(columns, **given)
-    assert start == Start(4, columns, given.get("twins", False), rows)
-    assert start_of(columns, **given, start="auto") == start
+    assert start == Start(4, columns, True, rows)
+    assert start_of(columns, **given, start="auto", twins="auto") == start
 
 
 @pytest.mark.parametrize(("columns", "rows"), COLUMNS)
@@ -54,15 +54,41 @@ def test_a_gpu_has_the_rows_of_the_processor(columns, rows):
 
 
 @pytest.mark.parametrize("columns", [15, 16])
-def test_the_paper_has_gaussian_rows(columns):
-    assert start_of(columns, method="paper").sequence == "random"
-    assert start_of(columns, method="paper", start="hadamard").sequence == "hadamard"
+def test_the_paper_has_gaussian_rows_and_no_twins(columns):
+    assert start_of(columns, method="paper") == Start(4, columns, False, "random")
+    asked = start_of(columns, method="paper", start="hadamard", twins=True)
+    assert asked == Start(4, columns, True, "hadamard")
+
+
+@pytest.mark.parametrize(("width", "twins"), [(1, False), (2, True), (2001, False), (2e3, True), (2**62, True)])
+def test_neurons_are_twins_where_the_width_is_even(width, twins):
+    assert start_of(3, width=width).twins == start_of(3, width=width, twins="auto").twins == twins
+    assert not start_of(3, width=width, twins=False).twins
+
+
+def test_what_twins_may_be_is_said():
+    with pytest.raises(InvalidInput, match="twins must be True, False or 'auto'; got 'yes'"):
+        start_of(3, twins="yes")
+    with pytest.raises(InvalidInput, match=r"width must be even; got 2001\. Use width=2002"):
+        start_of(3, width=2001, twins=True)
+    with pytest.raises(InvalidInput, match="width must be a whole number of at least 1; got 'wide'"):
+        start_of(3, width="wide")
+
+
+def test_the_network_is_0_at_the_start():
+    problem = random_problem(inputs=20, dimension=5)
+    outputs = {
+        twins: train(problem, width=1000, twins=twins, max_iterations=0).network.predict(problem.inputs)
+        for twins in ("auto", False)
+    }
+    assert not outputs["auto"].any()
+    assert outputs[False].all()
 
 
 @pytest.mark.parametrize("columns", [15, 16])
 @pytest.mark.parametrize("start", ["random", "hadamard", "poisson"])
 def test_rows_that_are_asked_for_are_taken(columns, start):
-    assert start_of(columns, start=start, twins=True).kind == start
+    assert start_of(columns, start=start).kind == start
 
 
 @pytest.mark.parametrize("index", ["certified", "scan", "tournament", "dense"])

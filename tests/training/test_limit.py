@@ -84,7 +84,8 @@ def test_several_outputs_are_what_each_would_be_alone(index, first_step, start):
         assert np.array_equal(together.network.predict(inputs), alone.network.predict(inputs))
 
 
-def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
+@pytest.mark.parametrize("twins", [False, True])
+def test_start_weights_are_made_once_for_several_outputs(twins, monkeypatch):
     made = []
     make = StartBlock.make.__func__
 
@@ -94,8 +95,8 @@ def test_start_weights_are_made_once_for_several_outputs(monkeypatch):
 
     monkeypatch.setattr(StartBlock, "make", classmethod(count))
     inputs = random_problem(inputs=10, dimension=5).inputs
-    train_columns([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000)
-    assert sum(map(len, made)) == 1000
+    train_columns([Problem(inputs, np.arange(10.0) + k) for k in range(4)], width=1000, twins=twins)
+    assert sum(map(len, made)) == (500 if twins else 1000)
 
 
 def test_options_of_several_outputs_are_those_of_one():

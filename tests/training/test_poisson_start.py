@@ -185,7 +185,8 @@ def test_a_network_of_no_neurons_at_all(form, tmp_path):
     ("options", "fault"),
     [
         ({"start": "everywhere"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'everywhere'"),
-        ({"twins": False}, "twins=True"),
+        ({"twins": False}, "needs twins, and an even width; got width=6000 without twins"),
+        ({"twins": "auto", "width": 6001}, "needs twins, and an even width; got width=6001 without twins"),
         ({"shift": 0.0}, "shift above 0"),
         ({"device": "cuda"}, "device='cpu', or start='random'"),
         ({"start": "scan"}, "one of 'auto', 'random', 'hadamard', 'poisson'; got 'scan'"),

@@ -55,7 +55,7 @@ def test_steps_that_were_halved_are_replayed_at_their_length(index, first_step):
 def test_a_first_step_that_was_taken_back_is_a_step_of_length_zero(index):
     problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1e-3, -1e-3]))
     for seed in range(200):
-        options = {"width": 8, "shift": 0.0, "index": index, "seed": seed, "max_iterations": 4}
+        options = {"width": 8, "shift": 0.0, "twins": False, "index": index, "seed": seed, "max_iterations": 4}
         result = train(problem, **options)
         if len(result.history) > 2 and result.history[1].step == 0:
             break

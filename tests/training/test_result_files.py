@@ -38,7 +38,7 @@ forms = pytest.mark.parametrize("form", ["full", "recipe"])
 
 @pytest.fixture(scope="module", params=WAYS)
 def result(request):
-    return train(PROBLEM, width=400, shift=0.5, **WAYS[request.param])
+    return train(PROBLEM, width=400, shift=0.5, **{"twins": False} | WAYS[request.param])
 
 
 @forms
@@ -78,7 +78,7 @@ def test_exports_predict_the_same(result):
 
 
 def test_exports_that_do_not_fit_are_refused(monkeypatch):
-    network = train(PROBLEM, width=4000).network
+    network = train(PROBLEM, width=4000, twins=False).network
     monkeypatch.setattr("thresher.memory.available_bytes", lambda: 10_000)
     with pytest.raises(MemoryRefused, match=r"4,000 neurons needs about 2\d\d\.\d KiB.*Train with twins=True"):
         network.to_numpy()

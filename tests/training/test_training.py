@@ -28,6 +28,7 @@ def make_problem(n=8, d=6, seed=0):
 
 def train_small(problem=None, **options):
     fixed = {"width": 700, "shift": 0.8, "dtype": "float64", "tol": 1e-9, "first_step": "gram", "index": "tournament"}
+    fixed["twins"] = False
     if options.get("dtype") == "float32":
         fixed["tol"] = 1e-6
     return train(problem or make_problem(), **fixed | options)
@@ -332,7 +333,7 @@ class TestCompact:
 
     @pytest.mark.parametrize("activation", ["relu", "max"])
     def test_without_twins_every_neuron_counts(self, activation):
-        network = train(random_problem(inputs=10, dimension=8), width=600, activation=activation).network
+        network = train(random_problem(inputs=10, dimension=8), width=600, twins=False, activation=activation).network
         others = random_problem(inputs=50, dimension=8, seed=1).inputs
         assert len(network.compact().vectors) == 600
         np.testing.assert_allclose(network.compact().predict(others), network.predict(others), atol=1e-5)
@@ -345,7 +346,7 @@ class TestCompact:
     def test_what_cannot_be_is_refused(self):
         problem = random_problem(inputs=5, dimension=3)
         with pytest.raises(MemoryRefused, match=r"10,000 neurons needs about 351\.6 KiB.*twins=True"):
-            train(problem, width=10_000).network.compact(memory_budget=1000)
+            train(problem, width=10_000, twins=False).network.compact(memory_budget=1000)
         network = train(problem, width=10_000, twins=True).network
         with pytest.raises(MemoryRefused, match="compact network"):
             network.compact(memory_budget=1000)

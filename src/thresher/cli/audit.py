@@ -20,8 +20,12 @@ __all__ = ["audit"]
 @click.option("--dimension", type=COUNT, default=50, show_default=True, help="Dimension of the inputs.")
 @click.option("--width", type=COUNT, default="2^17", show_default=True, help="Number of neurons.")
 @click.option("--seed", type=COUNT, default=0, show_default=True, help="Seed of the problem and the start weights.")
-@click.option("--twins", is_flag=True, help="Pair neurons with opposite signs.")
-def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> None:
+@click.option(
+    "--twins/--no-twins",
+    default=None,
+    help="Pair neurons with opposite signs, or do not; they are paired where the width is even.",
+)
+def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool | None) -> None:
     """Train a network on random inputs, and check every certificate against a full scan after every iteration.
 
     Exits with status 1 if anything is wrong.
@@ -31,7 +35,8 @@ def audit(inputs: int, dimension: int, width: int, seed: int, twins: bool) -> No
     console = Console()
     problem = random_problem(inputs=inputs, dimension=dimension, seed=seed)
     with Live(console, width, inputs=inputs) as live:
-        result = train(problem, width=width, seed=seed, twins=twins, audit=True, callbacks=[live])
+        chosen = "auto" if twins is None else twins
+        result = train(problem, width=width, seed=seed, twins=chosen, audit=True, callbacks=[live])
     console.print(f"Audited {result.audited:,} pairs: firing sets, outputs and counts are correct.")
     if result.status == Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -69,7 +69,7 @@ class NetworkSettings(NamedTuple):
         """
         width = check_whole(width, "width", least=1, most=2**62)
         if not isinstance(twins, bool | np.bool_):
-            raise InvalidInput(f"twins must be True or False; got {twins!r}.")
+            raise InvalidInput(f"twins must be True, False or 'auto'; got {twins!r}.")
         if twins and width % 2:
             raise InvalidInput(f"twins come in pairs, so width must be even; got {width}. Use width={width + 1}.")
         if sequence not in get_args(Sequence):
@@ -93,7 +93,10 @@ class NetworkSettings(NamedTuple):
         """Return settings of a network of which only the neurons that fire on these inputs (n, d) are drawn."""
         start = self.start
         if not start.twins:
-            raise InvalidInput("start='poisson' draws pairs that cancel unless they fire: pass twins=True.")
+            raise InvalidInput(
+                f"start='poisson' draws pairs that cancel unless they fire: it needs twins, and an even width; got "
+                f"width={self.width} without twins."
+            )
         if self.pieces is not None:
             raise InvalidInput(
                 f"start='poisson' draws neurons above one threshold; activation={self.activation!r} has other pieces. "

@@ -205,13 +205,15 @@ def _facts(objectives: Sequence[Objective], settings: NetworkSettings, *, dtype:
 
 def _check_settings(problems: Sequence[Problem], options: Mapping[str, Any], *, on_gpu: bool) -> NetworkSettings:
     """Return settings with all start rows, or with those alone that fire on the inputs of the problems."""
-    names, start = ("width", "shift", "seed", "activation", "twins"), options["start"]
+    names, start = ("width", "shift", "seed", "activation"), options["start"]
     choose_name("start", start, dict.fromkeys(("auto", *START_ROWS)))
     dimension = problems[0].dimension
     if start == "auto":
         start = _usual_start(dimension, method=options["method"])
     rows: StartRows = start if start in get_args(StartRows) else "random"
-    settings = NetworkSettings.checked(dimension=dimension, sequence=rows, **{name: options[name] for name in names})
+    twins = _check_twins(options["twins"], options["width"], method=options["method"])
+    given = {name: options[name] for name in names}
+    settings = NetworkSettings.checked(dimension=dimension, twins=twins, sequence=rows, **given)
     if on_gpu and settings.pieces is not None:
         raise InvalidInput(f"device='cuda' trains ReLU networks; got activation={settings.activation!r}. Use 'cpu'.")
     if start != "poisson":
@@ -227,6 +229,13 @@ def _usual_start(dimension: int, *, method: str | None) -> str:
     So a seed gives the same network with any index, precision, engine and device.
     """
     return "hadamard" if _MANY <= dimension <= HADAMARD_COLUMNS and method is None else "random"
+
+
+def _check_twins(twins: Any, width: Any, *, method: str | None) -> Any:
+    """Return what twins="auto" stands for: twins where the width is even, but not with the paper's method."""
+    if isinstance(twins, str) and twins == "auto":
+        return check_whole(width, "width", least=1) % 2 == 0 and method is None
+    return twins
 
 
 def _moves_far(facts: Facts) -> bool:

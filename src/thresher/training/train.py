@@ -67,7 +67,7 @@ def train(
     method: str | None = None,
     first_step: str = "limit",
     activation: ActivationName | Activation = "relu",
-    twins: bool = False,
+    twins: bool | str = "auto",
     start: str = "auto",
     loss: str | Loss = "squared_error",
     tol: float = 1e-6,
@@ -107,13 +107,14 @@ def train(
         cluster, with the same result to the bit; with ``device="cuda"`` on the GPU of this machine, or on those of the
         cluster. Or an executor's class, called with a recipe, ranges of neurons and ``threads``
     method : ``"paper"`` is short for ``index="tournament"``, ``first_step="gram"``, the sketched solver with the
-        paper's parameters, and its Gaussian start rows
+        paper's parameters, and its start: Gaussian rows and no twins
     first_step : ``"limit"`` takes the first step from the closed-form limit of the Gram matrix, known before a neuron
         exists; ``"gram"`` from the Gram matrix itself
     activation : ``"relu"``, max(z - b, 0), or ``"max"``, max(z, b); they differ by a constant. ``"hat"``
         rises from b to b + 1 and is back at 0 from b + 2 on. Or an :class:`Activation` with knots and slopes of one's
         own, flat where most start pre-activations lie, which takes the place of the shift. See :doc:`activations`
-    twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width
+    twins : neurons in pairs of equal start and opposite sign, so that f = 0 at the start; needs an even width.
+        ``"auto"``: where the width is even, but not with ``method="paper"``
     start : where the start rows come from. ``"random"``: they are independent Gaussian ones. ``"hadamard"``: some
         hundred rows at a time share random signs, and products with them take additions alone: the certified search in
         float32 starts sooner, other ones make the same rows.
