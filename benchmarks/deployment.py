@@ -40,7 +40,7 @@ def models(*, shrink: int) -> Iterator[tuple[str, Any, Any]]:
     ):
         rows = max(rows // shrink, 40)
         table, target = _table(rows + MANY, columns)
-        fitted = ThresherRegressor(random_state=0, n_jobs=1, **options).fit(_some(table, 0, rows), target[:rows])
+        fitted = ThresherRegressor(n_jobs=1, **options).fit(_some(table, 0, rows), target[:rows])
         yield f"{name}, {rows:,} rows", fitted, _some(table, rows, rows + MANY)
 
 

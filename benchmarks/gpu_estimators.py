@@ -98,8 +98,7 @@ def measure(case: str, data: Data, *, device: str, quick: bool) -> dict[str, Any
         row["accuracy"] = 100 * float(np.mean(told == data.test.targets))
     else:
         row["rmse"] = float(np.sqrt(np.mean((told - data.test.targets) ** 2)))
-    row["chosen"] = {name: getattr(model, f"{name}_") for name in ("scale", "bias", "shift", "ridge", "approximation")}
-    row["chosen"]["rounds"] = model.feature_learning_
+    row["chosen"] = {choice.name: choice.taken for choice in model.choices_}
     most, score = GOALS[case]
     reached = row["accuracy"] >= score if classifies else row["rmse"] <= score
     row["goals"] = {"seconds": most, "score": score, "reached": [row["seconds"] <= most, bool(reached)]}
@@ -110,34 +109,27 @@ def measure(case: str, data: Data, *, device: str, quick: bool) -> dict[str, Any
 def small_tables(*, device: str, quick: bool) -> dict[str, Any]:
     """Return seconds of second fits of small tables on a device and on the processor, and how far they are apart.
 
-    Friedman's function of ten columns with noise 1, and its deciles as classes; widths as they are by default, and the
-    limit of infinite width.
+    Friedman's function of ten columns with noise 1, and its deciles as classes.
     """
     found = []
     for rows in SMALL[:1] if quick else SMALL:
         X, y = make_friedman1(rows + 1000, n_features=10, noise=1.0, random_state=0)
         labels = np.digitize(y, np.quantile(y, np.arange(1, LABELS) / LABELS))
         for kind, targets in ((ThresherRegressor, y), (ThresherClassifier, labels)):
-            for width in (float("inf"), "auto"):
-                row: dict[str, Any] = {"rows": rows, "kind": kind.__name__, "width": str(width)}
-                models = {
-                    name: _second_fit(kind(device=name, width=width, random_state=0), X[:rows], targets[:rows], row)
-                    for name in (device, "cpu")
-                }
-                mine, theirs = models[device], models["cpu"]
-                row["same choices"] = all(
-                    getattr(mine, name) == getattr(theirs, name)
-                    for name in ("shift_", "ridge_", "scale_", "feature_learning_", "columns_weighed_", "width_")
-                )
-                told = [one.predict(X[rows:]) for one in (mine, theirs)]
-                if kind is ThresherClassifier:
-                    row["apart"] = float(np.mean(told[0] != told[1]))
-                    row["scores"] = [float(np.mean(one == targets[rows:])) for one in told]
-                else:
-                    row["apart"] = float(np.abs(told[0] - told[1]).max() / y.std())
-                    row["scores"] = [float(np.sqrt(np.mean((one - targets[rows:]) ** 2))) for one in told]
-                print(json.dumps(row), flush=True)
-                found.append(row)
+            row: dict[str, Any] = {"rows": rows, "kind": kind.__name__}
+            models = {name: _second_fit(kind(device=name), X[:rows], targets[:rows], row) for name in (device, "cpu")}
+            mine, theirs = models[device], models["cpu"]
+            chosen = [[(choice.name, choice.taken) for choice in one.choices_] for one in (mine, theirs)]
+            row["same choices"] = chosen[0] == chosen[1]
+            told = [one.predict(X[rows:]) for one in (mine, theirs)]
+            if kind is ThresherClassifier:
+                row["apart"] = float(np.mean(told[0] != told[1]))
+                row["scores"] = [float(np.mean(one == targets[rows:])) for one in told]
+            else:
+                row["apart"] = float(np.abs(told[0] - told[1]).max() / y.std())
+                row["scores"] = [float(np.sqrt(np.mean((one - targets[rows:]) ** 2))) for one in told]
+            print(json.dumps(row), flush=True)
+            found.append(row)
     return {"fits": found}
 
 

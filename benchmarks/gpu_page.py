@@ -107,16 +107,14 @@ def few_rows(found: dict[str, Any]) -> list[str]:
         [
             f"{one['rows']:,}",
             "classes" if one["kind"] == "ThresherClassifier" else "regression",
-            "the limit" if one["width"] == "inf" else "networks",
             f"{one['cuda']['seconds']:.2f}",
             f"{one['cpu']['seconds']:.2f}",
-            f"{one['cuda']['parts'].get('training', 0.0):.2f}",
             "yes" if one["same choices"] else "no",
             f"{one['apart']:.1e}",
         ]
         for one in found["fits"]
     ]
-    head = ["rows", "targets", "of", "GPU, s", "CPU, s", "of the GPU's: training", "same choices", "apart"]
+    head = ["rows", "targets", "GPU, s", "CPU, s", "same choices", "apart"]
     return [
         "**Few rows: Friedman's function of ten columns, and its deciles as classes; second fits**\n",
         table(head, rows),

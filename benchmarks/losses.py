@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks import page
 from benchmarks.environment import environment
 from thresher import ThresherRegressor
-from thresher.estimators.losses.counts import deviance_of
+from thresher.estimators.counts import deviance_of
 
 Matrix = NDArray[np.float64]
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -91,8 +91,8 @@ def absurd(sizes: list[int]) -> list[str]:
                 spoilt, rng = y.copy(), np.random.default_rng(seed)
                 some = rng.choice(rows, max(rows // 100, 1), replace=False)
                 spoilt[some] += 1e4 * y.std() * rng.choice([-1, 1], size=len(some))
-                cases = (("squared", y), ("huber", y), ("huber", spoilt), ("squared", spoilt))
-                fits = (ThresherRegressor(loss=one, target="linear", random_state=0).fit(X, to) for one, to in cases)
+                cases = (("squared_error", y), ("huber", y), ("huber", spoilt), ("squared_error", spoilt))
+                fits = (ThresherRegressor(loss=one, target_transform=None).fit(X, to) for one, to in cases)
                 found.append([np.sqrt(np.mean((fit.predict(new) - later) ** 2)) for fit in fits])
             plain, clean, robust, bad = np.mean(found, axis=0)
             lines.append(
@@ -114,9 +114,7 @@ def counted(sizes: list[int], bike: Path | None) -> list[str]:
             for seed in range(SEEDS if rows <= 1000 else 1):
                 X, y, new, later, means = _counts(name, rows, seed, bike)
                 ones = np.ones(len(later))
-                fits = [
-                    ThresherRegressor(loss=one, random_state=0).fit(X, y).predict(new) for one in ("poisson", "squared")
-                ]
+                fits = [ThresherRegressor(loss=one).fit(X, y).predict(new) for one in ("poisson", "squared_error")]
                 told = [fits[0], np.maximum(fits[1], 0.05), boosted(X, y, new, objective="poisson")]
                 found.append(
                     [deviance_of(later, one, ones) for one in (*told, later.mean() if means is None else means)]
@@ -152,10 +150,10 @@ def bounded(sizes: list[int]) -> list[str]:
         new, later = uneven(NEW, 1000)
         fits = {
             "by their own loss": ("quantile", {"quantiles": LEVELS}),
-            "from the posterior": ("squared", {"target": "linear"}),
+            "from the posterior": ("squared_error", {"target_transform": None}),
         }
         told = {
-            name: ThresherRegressor(loss=loss, random_state=0, **more).fit(X, y).predict_quantiles(new, LEVELS)
+            name: ThresherRegressor(loss=loss, **more).fit(X, y).predict_quantiles(new, LEVELS)
             for name, (loss, more) in fits.items()
         }
         told["LightGBM"] = np.column_stack([boosted(X, y, new, objective="quantile", alpha=one) for one in LEVELS])

@@ -58,15 +58,13 @@ def noisy_table(rows: int, *, kind: str, seed: int) -> tuple[Matrix, Matrix]:
 
 
 def _fixed(**options: Any) -> Callable[[], Any]:
-    return lambda: ThresherRegressor(random_state=0, feature_learning=0, **options)
+    return lambda: ThresherRegressor(parts="all", feature_learning=0, **options)
 
 
 MODELS: dict[str, Callable[[], Any]] = {
-    "default": lambda: ThresherRegressor(random_state=0),
+    "default": ThresherRegressor,
     "plain kernel": _fixed(),
-    "plain, quantile, ridge 1": _fixed(scale="quantile", ridge=1.0),
-    "plain, quantile, ridge 3": _fixed(scale="quantile", ridge=3.0),
-    "plain, robust, ridge 1": _fixed(scale="robust", ridge=1.0),
+    "plain, ridge 1": _fixed(ridge=1.0),
     "gradient boosting": HistGradientBoostingRegressor,
     "linear, quantiles": lambda: make_pipeline(QuantileTransformer(output_distribution="normal"), Ridge()),
 }

@@ -1,5 +1,5 @@
-"""What a prediction costs: networks as they are, in their compact form, their limit, and other people's models; many
-rows through default models; and how much the seed of a network changes a prediction.
+"""What a prediction costs: networks as they are, in their compact form, and other people's models; many rows through
+default models.
 
     python -m benchmarks.prediction [--tiny] [--output FILE.json] [--page FILE.md]
 
@@ -71,7 +71,7 @@ def networks(*, shrink: int) -> Iterator[Case]:
 
 
 def estimators(*, shrink: int) -> Iterator[Case]:
-    """Yield fitted estimators and their rivals, defaults but for the width, on data that comes with scikit-learn."""
+    """Yield fitted estimators and their rivals, on data that comes with scikit-learn."""
     trees = {"n_estimators": 500 // shrink, "n_jobs": -1, "random_state": 0}
     forms = (
         ("digits, 10 classes", load_digits, ThresherClassifier, RandomForestClassifier, SVC, MLPClassifier),
@@ -82,32 +82,16 @@ def estimators(*, shrink: int) -> Iterator[Case]:
         rows = X[:: 2 * shrink], y[:: 2 * shrink]
         others = np.resize(X[1::2], (ROWS, X.shape[1]))
         problem = f"{name}, {len(rows[0])} rows"
-        model = ours(random_state=0, width=2**14 // shrink).fit(*rows)  # by default small tables take the limit
-        arrays = model.to_numpy()
-        hidden, outputs = arrays["hidden"].shape[1], len(model.networks_)
-        parts = f"{outputs} x {{:,}} neurons"
-        yield Case(problem, "thresher", parts.format(model.networks_[0].width), partial(model.predict, others))
-        yield Case(problem, "its arrays, `to_numpy()`", parts.format(hidden), partial(in_blocks, arrays, others))
-        limit = ours(width=float("inf")).fit(*rows)
-        yield Case(problem, "infinite width", f"{len(limit.inputs_)} rows", partial(limit.predict, others))
+        model = ours().fit(*rows)
+        parts = f"{len(rows[0])} rows"
+        yield Case(problem, "thresher", parts, partial(model.predict, others))
+        yield Case(problem, "its arrays, `to_numpy()`", parts, partial(in_blocks, model.to_numpy(), others))
         for rival, parts in (
             (forest(**trees), f"{trees['n_estimators']} trees"),
             (machine(), "support vectors"),
             (perceptron(max_iter=500 // shrink, random_state=0), "100 neurons"),
         ):
             yield Case(problem, type(rival).__name__, parts, partial(_fitted(rival, *rows).predict, others))
-
-
-def seeds(*, shrink: int) -> Iterator[dict[str, float]]:
-    """Yield how far two seeds, a seed and the limit, and a seed and the targets are apart, for several widths."""
-    X, y = load_diabetes(return_X_y=True)
-    rows, (others, wanted), unit = (X[::2], y[::2]), (X[1::2], y[1::2]), y[::2].std()
-    limit = ThresherRegressor(width=float("inf")).fit(*rows).predict(others)
-    for width in (2**10, 2**12, 2**14, 2**16):
-        width //= shrink
-        one, two = (ThresherRegressor(width=width, random_state=seed).fit(*rows).predict(others) for seed in (0, 1))
-        apart = {"seeds": one - two, "limit": one - limit, "targets": one - wanted}
-        yield {"width": width} | {name: float(np.sqrt(np.mean(gap**2)) / unit) for name, gap in apart.items()}
 
 
 def defaults(*, shrink: int) -> Iterator[dict[str, Any]]:
@@ -163,10 +147,8 @@ def _fitted(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
 
 
 def part(found: dict[str, Any]) -> list[str]:
-    """Return the tables of the page: what predictions cost, what the seed changes, and default models."""
+    """Return the tables of the page: what predictions cost, and default models."""
     rows = [[row["problem"], row["model"], row["parts"], f"{row['milliseconds']:.3g}"] for row in found["rows"]]
-    names = ("seeds", "limit", "targets")
-    seeds = [[f"{row['width']:,}", *(f"{row[name]:.3g}" for name in names)] for row in found["seeds"]]
     many = [
         [f"{row['rows']:,}", row["task"], row["model"], f"{row['score']:.3f}", f"{row['seconds']:.3g}"]
         for row in found["defaults"]
@@ -174,7 +156,6 @@ def part(found: dict[str, Any]) -> list[str]:
     return [
         page.machine(found),
         Sheet("", ["problem", "model", "passes over", "ms for 1000 rows"], rows, left=2).markdown(),
-        Sheet("", ["width", "two seeds", "infinite width", "targets"], seeds).markdown(),
         _DEFAULTS,
         Sheet(
             "", ["fitted to, rows", "task", "model", "R2 or accuracy", f"s for {MANY:,} rows"], many, left=3
@@ -196,9 +177,8 @@ def main(arguments: list[str] | None = None) -> None:
                 del rows[-1]["predict"]
                 table.add_row(case.problem, case.model, case.parts, f"{rows[-1]['milliseconds']:.1f}")
         many = list(defaults(shrink=50 if options.tiny else 1))
-        apart = list(seeds(shrink=8 if options.tiny else 1))
     console.print(table)
-    found = {"environment": environment(), "defaults": many, "rows": rows, "seeds": apart}
+    found = {"environment": environment(), "defaults": many, "rows": rows}
     results.write(options.output, found)
     page.write("prediction", part(found), page=page.page_of(options))
 

@@ -1,6 +1,6 @@
 """Change the code of shards, algebra, loops and estimators in one place at a time, and see whether the tests notice.
 
-    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms shards estimators/judging]
+    python -m reliability.mutants --minutes 30 [--more] [--seed 0] [--rooms shards estimators/data]
 
 Mutants are drawn at random from all places where an operator, a comparison, a condition or a number can be changed.
 One pass over the tests tells how long each takes and which lines it reaches; those that fail on the unchanged package

@@ -20,7 +20,7 @@ settings.register_profile("many", derandomize=True, **COMMON)
 settings.register_profile("few", max_examples=FEW, derandomize=True, **COMMON)
 settings.load_profile("few")
 
-SMALL = {"width": 512, "random_state": 0}
+SMALL = {"random_state": 0}
 
 
 def pytest_runtest_setup(item):
@@ -57,7 +57,7 @@ def growth():
 def regressor(diabetes):
     from thresher import ThresherRegressor
 
-    return ThresherRegressor(**SMALL).fit(*diabetes[:2])
+    return ThresherRegressor().fit(*diabetes[:2])
 
 
 @pytest.fixture(scope="session")
@@ -65,11 +65,11 @@ def classifier(iris):
     from thresher import ThresherClassifier
 
     X, y = iris
-    return ThresherClassifier(**SMALL).fit(X[::2], y[::2])
+    return ThresherClassifier().fit(X[::2], y[::2])
 
 
 @pytest.fixture(scope="session")
 def logarithmic(growth):
     from thresher import ThresherRegressor
 
-    return ThresherRegressor(**SMALL).fit(*growth[:2])
+    return ThresherRegressor().fit(*growth[:2])

@@ -7,7 +7,7 @@ from thresher.estimators.base import ThresherEstimator
 from thresher.theory import Shares
 
 MIXED, LAYER = (0.5, 0.25, 0.25), (0.5, 0.0, 0.0, 0.5)  # shares of kernels that no option asks for
-FEW = {"one_by_one": 300, "held": 150, "small": 200, "large": 500}
+FEW = {"chosen_on": 300, "held": 150}
 
 
 def with_sizes(model, **sizes):

@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 
-FIXED = {"bias": 1.0, "shift": 0.0, "ridge": 0.05, "scale": "standardise", "feature_learning": 0}
-LIMIT = {**FIXED, "width": float("inf"), "random_state": 0}
+FIXED = {"bias": 1.0, "ridge": 0.05, "feature_learning": 0}
 
 
 def table(n=60, seed=0):
@@ -30,4 +29,5 @@ def told(model, X):
     if model._class_labels is not None:
         return model.decision_function(X)
     found = model.predict(X)
-    return np.log(found - model.floor_.reshape((1,) * (found.ndim - 1) + (-1,))) if model.target_ == "log" else found
+    floor = model.predictive_.floor
+    return found if floor is None else np.log(found - floor.reshape((1,) * (found.ndim - 1) + (-1,)))

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 
 from thresher import to_sphere
-from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.kernel import SphereKernel
 from thresher.theory import Parts, Shares
 from thresher.theory.parts import APART
 

@@ -16,7 +16,7 @@ import pytest
 from thresher import ThresherClassifier, ThresherRegressor
 
 SERVE = Path(__file__).parent.parent / "examples" / "serve.py"
-FIXED = {"width": float("inf"), "shift": 0.4, "bias": 1.0, "ridge": 0.01, "feature_learning": 0}
+FIXED = {"bias": 1.0, "ridge": 0.01, "feature_learning": 0}
 ROW = {"area": 1.5, "city": "Bern", "sold": "2024-03-04", "built": None}
 
 

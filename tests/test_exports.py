@@ -11,33 +11,32 @@ import onnxruntime
 import pytest
 from few import LAYER, MIXED, with_parts
 from scipy.special import owens_t
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes
 
-from thresher import InvalidInput, NotAvailable, TableEncoder, ThresherClassifier, ThresherRegressor
-from thresher.estimators.data.scaling import SCALES
-from thresher.estimators.sizes import Sizes
+from thresher import (
+    InvalidInput,
+    NetworkClassifier,
+    NetworkRegressor,
+    NotAvailable,
+    TableEncoder,
+    ThresherClassifier,
+    ThresherRegressor,
+)
+from thresher.estimators import Sizes
 from thresher.export import classify_arrays, predict_arrays
 from thresher.export.table_graph import check_table
 from thresher.tables import Column, Frame
 from thresher.theory.kernel import firing_probability, probability_cubics
 
-NETWORK = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
-LIMIT = {"width": float("inf"), "shift": 0.4, "bias": 1.0, "ridge": 0.01, "feature_learning": 0}
-LEARNT = {  # what multiplies scaled columns, and how many of them there are
-    "weights of columns": {"feature_learning": "columns"},
-    "a metric": {"feature_learning": 2, "target": "log"},
-    "no bias": {"bias": 0.0},
-    "the rest": {"columns": 50, "target": "log"},
-    "the rest of weighed columns": {"feature_learning": "columns", "columns": 50},
-    "a metric of the span": {"feature_learning": 1, "columns": 50},
-}
+NETWORK = {"width": 64, "random_state": 0, "shift": 0.5, "n_jobs": 1}
+LIMIT = {"bias": 1.0, "ridge": 0.01, "feature_learning": 0}
 LABELS = [["no", "yes"], [3, 5], ["a", "bb", "c"], [1.0, 2.0, 7.0], [True, False]]
 
 
 class Few(ThresherRegressor):
     """Sixty rows are many here."""
 
-    _sizes = Sizes(one_by_one=40, exact=60, exact_cheap=60, centres=20, more_centres=30)
+    _sizes = Sizes(chosen_on=40, exact=60, exact_cheap=60, centres=20, more_centres=30)
 
 
 class Precision(NamedTuple):
@@ -71,21 +70,21 @@ def rows_like(X):
     return np.vstack([X[:30], table(seed=1, columns=X.shape[1])[0][:20], np.float32(100) * X[:3]])
 
 
-def network(columns=4, **options):
+def network(columns=4, of=lambda y: y):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, columns))
-    X[:, 0], X[:, 1] = rng.integers(2, size=40), rng.integers(4, size=40)
-    X[:, 2] = 0.3 if options.get("scale") != "none" and columns == 4 else X[:, 2]
+    X[:, 0], X[:, 1], X[:, 2] = rng.integers(2, size=40), rng.integers(4, size=40), 0.3
     rows = np.vstack([X[:5], 3 * rng.normal(size=(10, columns)), 1e4 * rng.normal(size=(5, columns)), X[:3] + 1e9])
-    model = ThresherRegressor(**NETWORK | {"target": "linear"} | options).fit(X, np.exp(X[:, -1]) + X[:, 0])
-    return Kind(model, rows, 15, Precision(1e-7, 1e-7), Precision(1e-3, 2e-4))
+    model = NetworkRegressor(**{**NETWORK, "width": 1024}).fit(X, of(np.exp(X[:, -1]) + X[:, 0]))
+    return Kind(model, rows, 15, Precision(1e-6, 1e-7), Precision(1e-3, 2e-4))  # predict is in single precision
 
 
-def network_of_classes(labels):
-    X = np.random.default_rng(0).normal(size=(60, 3)).round(2)
+def network_of_classes(labels, **options):
+    X = np.random.default_rng(0).normal(size=(30, 3))
     codes = (X @ [1.0, 2.0, -1.0] * 0.5).round().astype(int) % len(labels) if labels else 0
     y = np.array(labels)[codes] if labels else (X[:, :2] > 0).astype(int)
-    return Kind(ThresherClassifier(**NETWORK).fit(X, y), X, None, Precision(0, 1e-9), Precision(0, 1e-4))
+    model = NetworkClassifier(**{**NETWORK, "width": 4096, "tol": 1e-2, **options}).fit(X, y)
+    return Kind(model, X, None, Precision(0, 1e-6), Precision(0, 1e-4))
 
 
 def with_missing(estimator, **options):
@@ -97,12 +96,6 @@ def with_missing(estimator, **options):
     return Kind(model, np.vstack([X, np.full((1, 4), np.nan)]), None, Precision(0, 1e-7), Precision(0, 2e-4))
 
 
-def default(estimator, X, y, rows):
-    return Kind(
-        estimator(width=512, random_state=0).fit(X, y), rows, None, Precision(1e-8, 1e-8), Precision(1e-3, 2e-4)
-    )
-
-
 def limit(estimator=ThresherRegressor, of=lambda y: y, *, columns=4, fitted=70, parts="auto", **options):
     X, y = table(columns=columns)
     return Kind(with_parts(estimator(**LIMIT | options), parts).fit(X[:fitted], of(y)[:fitted]), rows_like(X))
@@ -111,15 +104,15 @@ def limit(estimator=ThresherRegressor, of=lambda y: y, *, columns=4, fitted=70, 
 def many_rows(way, parts):
     X, y = table(150)
     model = with_parts(Few(**LIMIT, approximation=way), parts).fit(X, y)
-    assert model.approximation_ == way
+    assert model.model_.way == way
     return Kind(model, rows_like(X), None, Precision(0, 2e-4), Precision(0, 2e-4))  # predict is in single precision
 
 
 def whole_numbers():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.integers(8, size=200), rng.normal(size=200)])
-    model = ThresherRegressor(width=float("inf")).fit(X, np.array([3, -1, 2, 5, -4, 0, 1, 7.0])[X[:, 0].astype(int)])
-    assert model.categories_ and model.lift_.indicators_ is not None
+    model = ThresherRegressor().fit(X, np.array([3, -1, 2, 5, -4, 0, 1, 7.0])[X[:, 0].astype(int)])
+    assert model.categories_ and model.model_.lift.indicators_ is not None
     return Kind(model, np.vstack([X[:20], [[9, 0.0]]]), single=Precision(0, 2e-4))
 
 
@@ -132,32 +125,31 @@ def three(y):
 
 
 KINDS = {
-    **{f"network, {scale}": lambda scale=scale: network(scale=scale) for scale in SCALES},
-    **{f"network, {name}": lambda more=more: network(scale="quantile", **more) for name, more in LEARNT.items()},
+    "network": network,
+    "network, many columns": lambda: network(50),
+    "network, several outputs": lambda: network(of=lambda y: np.c_[y, -(y**2)]),
     **{f"network, classes {one}": lambda one=one: network_of_classes(one) for one in LABELS},
     "network, several labels": lambda: network_of_classes([]),
-    "network, missing": lambda: with_missing(ThresherRegressor, **NETWORK),
-    "default network": lambda: default(ThresherRegressor, *(one[:200] for one in load_diabetes(return_X_y=True)),
-                                       load_diabetes().data[200:300]),
-    "default network of classes": lambda: default(ThresherClassifier, *(one[::2] for one in
-                                                  load_iris(return_X_y=True)), load_iris().data),
-    **{f"limit, {scale}": lambda scale=scale: limit(scale=scale, parts="all") for scale in SCALES},
-    **{f"limit, shift {shift:g}": lambda shift=shift: limit(shift=shift, parts="all") for shift in (0.0, 0.01, 3.0)},
+    "network, log loss": lambda: network_of_classes(["a", "bb", "c"], loss="log_loss", tol=0.2),
+    "network, missing": lambda: with_missing(NetworkRegressor, **{**NETWORK, "width": 2048}),
     **{f"limit, parts {one}": lambda one=one: limit(parts=one)
        for one in ("all", "columns", "pairs", MIXED, LAYER)},
     "limit, as chosen": limit,
     "limit, a metric": lambda: limit(feature_learning=2),
-    "limit, weights of columns": lambda: limit(feature_learning="columns"),
+    "limit, a metric of the span": lambda: limit(feature_learning=1, columns=90, fitted=40),
     "limit, no bias": lambda: limit(bias=0.0),
     "limit, logarithms, several outputs, wide": lambda: limit(of=lambda y: np.exp(np.c_[y, -y]), columns=90, fitted=40,
-                                                              target="log", parts="all"),
+                                                              target_transform="log", parts="all"),
     "limit, huber": lambda: limit(loss="huber"),
     "limit, poisson": lambda: limit(of=counts, loss="poisson"),
     "limit, two classes": lambda: limit(ThresherClassifier, lambda y: y > 0),
     "limit, three classes": lambda: limit(ThresherClassifier, three),
-    "limit, log loss": lambda: limit(ThresherClassifier, three, loss="log"),
-    "limit, squares of classes": lambda: limit(ThresherClassifier, three, loss="squared"),
+    "limit, a rare class": lambda: limit(ThresherClassifier, lambda y: y > 2),
+    "limit, squares of classes": lambda: limit(ThresherClassifier, three, loss="squared_error"),
     "limit, several labels": lambda: limit(ThresherClassifier, lambda y: np.c_[y > 0, y > 1].astype(int)),
+    "limit, several labels by squares": lambda: limit(ThresherClassifier, lambda y: np.c_[y > 0, y > 1].astype(int),
+                                                      loss="squared_error"),
+    "limit, classes with weights": lambda: limit(ThresherClassifier, three, class_weight="balanced", parts="all"),
     "limit, missing": lambda: with_missing(ThresherRegressor, **LIMIT),
     "limit, whole numbers": whole_numbers,
     **{f"{way}, {parts}": lambda way=way, parts=parts: many_rows(way, parts)
@@ -265,21 +257,22 @@ def test_torch_changes_its_precision(kind):
 
 
 def test_what_was_to_be_exported_was_there():
-    for name, options in LEARNT.items():
-        model = network(scale="quantile", **options).model
-        assert (model.lift_.weights is not None) == ("weigh" in name)
-        assert (model.lift_.metric is not None) == ("metric" in name or "rest" in name)
-        assert model.lift_.rest == ("rest" in name)
-        assert model.lift_.scaling_.knots is not None
-        assert model.target_ == options.get("target", "linear")
+    for name in ("limit, a metric", "limit, a metric of the span"):
+        lift = KINDS[name]().model.model_.lift
+        assert lift.metric is not None and not lift.rest
     wide = KINDS["limit, logarithms, several outputs, wide"]().model
-    assert wide.lift_.rest and wide.target_ == "log"
+    assert wide.model_.lift.rest and wide.predictive_.floor is not None
+    for name in ("limit, two classes", "limit, a rare class", "limit, several labels"):
+        model = KINDS[name]().model
+        assert model.loss_ == "log_loss" and np.abs(model.offset_).min() > 0.01  # which the scores are added to
+        np.testing.assert_array_equal(model.to_numpy(dtype="float64")["mean"], model.offset_)
 
 
 @ways
-@pytest.mark.parametrize("scale", SCALES)
-def test_one_row_and_no_change(way, scale):
-    model = ThresherRegressor(width=16, random_state=0, scale=scale).fit([[1.0, 5.0]], [3.0])
+@pytest.mark.parametrize("estimator", [ThresherRegressor, NetworkRegressor])
+def test_one_row_and_no_change(way, estimator):
+    model = estimator(**({"width": 16, "random_state": 0} if estimator is NetworkRegressor else {}))
+    model.fit([[1.0, 5.0]], [3.0])
     rows = np.array([[1.0, 5.0], [9.0, -1e6]])
     np.testing.assert_array_equal(way(model, rows, "float64")["outputs"], [[3.0], [3.0]])
 
@@ -287,16 +280,16 @@ def test_one_row_and_no_change(way, scale):
 @ways
 def test_networks_that_never_moved(way):
     X = np.random.default_rng(0).normal(size=(9, 4))
-    model = ThresherRegressor(width=512, random_state=0).fit(X, np.full(9, 3.0))
+    model = NetworkRegressor(width=512, random_state=0).fit(X, np.full(9, 3.0))
     np.testing.assert_array_equal(way(model, X, "float64")["outputs"], np.full((9, 1), 3.0))
 
 
 def test_neurons_that_never_moved_are_dropped():
     X, y = load_diabetes(return_X_y=True)
-    model = ThresherRegressor(shift=3.0, feature_learning=0, width=2000, random_state=0).fit(X[:20], y[:20])
+    model = NetworkRegressor(shift=3.0, width=2000, random_state=0, tol=0.9).fit(X[:20], y[:20])
     arrays = model.to_numpy(dtype="float64")
     assert arrays["hidden"].shape[1] < 100
-    np.testing.assert_allclose(predict_arrays(arrays, X)[:, 0], model.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(predict_arrays(arrays, X)[:, 0], model.predict(X), rtol=1e-6)
 
 
 @ways
@@ -325,11 +318,11 @@ def test_what_is_added_up_is_the_kernel_of_the_definition():
     X, y = table()
     X, rows = X[:, 2:], rows_like(X)[:, 2:]
     model = with_parts(ThresherRegressor(**LIMIT), LAYER).fit(X, y)
-    arrays, shares = model.to_numpy(dtype="float64"), model._kernel.parts.shares
-    vectors, angles = zip(*map(model._kernel.split, (model.lift_.transform(rows), model.inputs_)), strict=True)
+    arrays, fitted = model.to_numpy(dtype="float64"), model.model_
+    vectors, angles = zip(*map(fitted.kernel.split, (fitted.lift.transform(rows), fitted.inputs)), strict=True)
     cells = [1 / np.tan(one) for one in angles]
-    kernel = naive.kernel_of_parts(*vectors, *cells, categories=[False] * 2, shift=0.4, shares=shares)
-    expected = kernel @ model.alpha_ * arrays["unit"] + arrays["mean"]
+    kernel = naive.kernel_of_parts(*vectors, *cells, categories=[False] * 2, shift=0.0, shares=model.parts_)
+    expected = kernel @ fitted.alpha * arrays["unit"] + arrays["mean"]
     np.testing.assert_allclose(predict_arrays(arrays, rows), expected, atol=2e-5)
 
 
@@ -338,7 +331,7 @@ def names_of(graph):
     return {name for node in graph.node for name in node.input}.union(*map(names_of, inner))
 
 
-@pytest.mark.parametrize("name", ["network, rank", "network, no bias", "limit, parts all", "limit, parts columns"])
+@pytest.mark.parametrize("name", ["network", "limit, no bias", "limit, parts all", "limit, parts columns"])
 def test_onnx_models_are_small_and_hold_what_is_used(name, tmp_path):
     model = KINDS[name]().model.to_onnx(tmp_path / "model.onnx")
     assert {one.name for one in model.graph.initializer} <= names_of(model.graph)
@@ -408,10 +401,11 @@ def run(session, table):
 
 
 @pytest.mark.parametrize(("dtype", "apart"), [("float64", 1e-7), ("float32", 1e-5)])
-@pytest.mark.parametrize("options", [{}, {"width": 128, "random_state": 0}], ids=["limit", "network"])
-def test_onnx_takes_a_table_as_it_is(options, dtype, apart):
+@pytest.mark.parametrize("kind", ["limit", "network"])
+def test_onnx_takes_a_table_as_it_is(kind, dtype, apart):
     table, target = frame()
-    model = ThresherRegressor(**LIMIT | options).fit(table, target)
+    model = ThresherRegressor(**LIMIT) if kind == "limit" else NetworkRegressor(**{**NETWORK, "width": 8192})
+    model.fit(table, target)
     assert {kind.kind for kind in model.encoder_.kinds_.values()} >= {"number", "date", "category", "levels"}
     for rows in (table, frame(seed=1)[0]):
         found, expected = run(session_of(model, dtype=dtype), rows)["outputs"][:, 0], model.predict(rows)

@@ -19,7 +19,7 @@ from thresher.estimators import Sizes
 
 NOISE = 1.0  # standard deviation of what is added to generated targets
 TABLES = "tables"
-JOINTS = (Sizes().one_by_one, Sizes().exact_cheap, Sizes().exact)  # rows from which on a fit goes another way
+JOINTS = (Sizes().chosen_on, Sizes().exact_cheap, Sizes().exact)  # rows from which on a fit goes another way
 QUICK = 256  # rows at most, to see that it works
 
 

@@ -20,7 +20,7 @@ from benchmarks.tabular.protocol import reason_of
 from benchmarks.tabular.store import Row
 from thresher.estimators import Sizes
 
-SMALL = {"width": 512, "feature_learning": 0}  # of ours, to see that it works
+SMALL = {"feature_learning": 0}  # of ours, to see that it works
 
 
 def measure(task: dict[str, Any]) -> Row:
@@ -40,7 +40,7 @@ def measure(task: dict[str, Any]) -> Row:
 
 def warm_up(model: Model, *, threads: int) -> float:
     """Fit rows enough for the path of many rows; return the seconds, which are not charged: compiling and loading."""
-    train = generated(Path(), Sizes().one_by_one + 200, columns=5, judged=1).train
+    train = generated(Path(), Sizes().chosen_on + 200, columns=5, judged=1).train
     targets = train.targets > 14 if model.classifies else train.targets
     return _timed(model, train.inputs, targets, threads=threads)[1]
 

@@ -26,23 +26,20 @@ class Tuning:
 
     The plain candidate ``start`` is tried first and keeps its place on a tie. ``"grid"`` tries every combination of
     ``values``; ``"coordinate"`` goes through the parameters in turn, the others as they stand, until a round changes
-    nothing. ``at`` are arguments that hold while choosing only, such as a width. Models with the same tuning share its
-    choices.
+    nothing.
     """
 
     name: str
     values: dict[str, tuple[Any, ...]]
     search: str = GRID
     start: Arguments = field(default_factory=dict)
-    at: Arguments = field(default_factory=dict)
 
     @cached_property
     def recipe(self) -> str:
         values = ", ".join(f"{name} in {_listed(one)}" for name, one in self.values.items())
         words = {GRID: "every combination", COORDINATE: "one parameter after the other until nothing changes"}
         start = f"; first {_called(self.start) or 'the defaults'}"
-        at = f"; while choosing, {_called(self.at)}" if self.at else ""
-        return f"{values}: {words[self.search]}{start}{at}"
+        return f"{values}: {words[self.search]}{start}"
 
 
 @dataclass(frozen=True)
@@ -69,11 +66,10 @@ class Model:
 
     @cached_property
     def choices(self) -> tuple[str, str]:
-        """Return the name that choices are kept under, and their recipe; those of models that differ only in what
-        ``at`` replaces are the same."""
+        """Return the name that choices are kept under, and their recipe."""
         assert self.tuning is not None
-        name = self.tuning.name if self.fixed.keys() <= self.tuning.at.keys() else self.name
-        return name, f"{self._recipe({**self.fixed, **self.tuning.at})}; {self.tuning.recipe}"
+        name = self.name if self.fixed else self.tuning.name
+        return name, f"{self._recipe(self.fixed)}; {self.tuning.recipe}"
 
     @cached_property
     def classifies(self) -> bool:
@@ -120,15 +116,9 @@ def _called(arguments: Arguments) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
-# thresher's tuned models: the plain estimator and six variations. A larger grid would mostly fit the noise of small
-# validation parts: what leave-one-out chooses is left to it. Candidates are judged by the infinite-width limit, as the
-# estimator's own "auto" does; the network is then trained with what was chosen.
-LIMIT = {"width": float("inf")}
-OURS = Tuning(
-    "limit-grid",
-    values={"feature_learning": (0, 1, 2), "shift": ("auto", 1.0)},
-    at=LIMIT,
-)
+# thresher's tuned model: the plain estimator and six variations. A larger grid would mostly fit the noise of small
+# validation parts: what leave-one-out chooses is left to it.
+OURS = Tuning("grid", values={"feature_learning": (0, 1, 2), "parts": ("auto", "all")})
 _POWERS = range(-2, 11, 2), range(-12, 3, 2)
 SVM = Tuning("svm-grid", values={"C": tuple(2.0**p for p in _POWERS[0]), "gamma": tuple(2.0**p for p in _POWERS[1])})
 SVM_SMALL = Tuning(  # for standardised columns; thousands of them want a gamma far below 1 / columns
@@ -148,8 +138,6 @@ _QUIET = {"verbose": -1}  # says less, fits the same
 CLASSIFIERS = (
     Model("thresher", "thresher, default", _CLASSIFIER),
     Model("thresher-tuned", "thresher, tuned", _CLASSIFIER, tuning=OURS),
-    Model("limit", "infinite width, default", _CLASSIFIER, LIMIT),
-    Model("limit-tuned", "infinite width, tuned", _CLASSIFIER, LIMIT, OURS),
     Model("svc", "SVC, RBF, tuned", ("sklearn.svm", "SVC"), tuning=SVM),
     Model("forest", "RandomForest, 500 trees", ("sklearn.ensemble", "RandomForestClassifier"), _TREES),
     Model("mlp", "MLPClassifier, default", ("sklearn.neural_network", "MLPClassifier")),
@@ -157,7 +145,6 @@ CLASSIFIERS = (
 )
 REGRESSORS = (
     Model("thresher", "thresher, default", _REGRESSOR),
-    Model("limit", "infinite width, default", _REGRESSOR, LIMIT),
     Model("ridge", "kernel ridge, RBF, tuned", ("sklearn.kernel_ridge", "KernelRidge"), {"kernel": "rbf"}, RIDGE),
     Model("forest", "RandomForest, 500 trees", ("sklearn.ensemble", "RandomForestRegressor"), _TREES),
     Model("mlp", "MLPRegressor, default", ("sklearn.neural_network", "MLPRegressor")),
@@ -179,7 +166,6 @@ _BOOSTING, _FOREST, _LINEAR, _SVM = (
 _LOGISTIC = {"max_iter": 1000, "n_jobs": None}  # it has no use for threads, and warns if it is given some
 TABLE_CLASSIFIERS = (
     CLASSIFIERS[0],
-    Model("limit", "infinite width, default", _CLASSIFIER, LIMIT),
     Model("boosting", _BOOSTING, (_ENSEMBLE, "HistGradientBoostingClassifier")),
     Model("forest", _FOREST, (_ENSEMBLE, "RandomForestClassifier"), _TREES),
     Model("linear", _LINEAR, ("sklearn.linear_model", "LogisticRegression"), _LOGISTIC, scaled=True),
@@ -187,7 +173,6 @@ TABLE_CLASSIFIERS = (
 )
 TABLE_REGRESSORS = (
     REGRESSORS[0],
-    Model("limit", "infinite width, default", _REGRESSOR, LIMIT),
     Model("boosting", _BOOSTING, (_ENSEMBLE, "HistGradientBoostingRegressor")),
     Model("forest", _FOREST, (_ENSEMBLE, "RandomForestRegressor"), _TREES),
     Model("linear", _LINEAR, ("sklearn.linear_model", "Ridge"), scaled=True),

@@ -1,4 +1,4 @@
-"""Probabilities of the classifier: fitted by squares alone, and with log loss where rows left out say so.
+"""Probabilities of the classifier: fitted by squares alone, and by log loss.
 
 Run ``python -m benchmarks.tabular.probabilities --data-dir DIR``: published splits of the classification sets, one fit
 after the other, then the area under the curve on tables of two classes beside LightGBM. It prints its tables and
@@ -26,7 +26,7 @@ from thresher import ThresherClassifier
 
 __all__ = ["Figures", "calibration_error", "figures_of", "main"]
 
-LOSSES = ("squared", "auto")
+LOSSES = ("squared_error", "log_loss")
 PAGE = Path("docs/estimators.md")
 _BINS, _LEAST = 10, 1e-15
 _MOST = 15_000  # training rows of a table of two classes: larger ones take minutes
@@ -39,7 +39,6 @@ class Figures(NamedTuple):
     accuracy: float
     calibration: float
     seconds: float  # of the processor
-    loss: str
 
 
 def calibration_error(probabilities: np.ndarray, places: np.ndarray) -> float:
@@ -66,7 +65,6 @@ def figures_of(make: Callable[[], Any], train: Part, test: Part) -> Figures:
         float((model.predict(test.inputs) == test.targets).mean()),
         calibration_error(chances, places),
         seconds,
-        getattr(model, "loss_", ""),
     )
 
 
@@ -84,16 +82,13 @@ def sets_sheet(folder: Path, names: Sequence[str]) -> Sheet:
                     figures_of(lambda loss=loss: ThresherClassifier(random_state=0, n_jobs=1, loss=loss), *parts)
                 )
         mine = {loss: np.mean([one.log_loss for one in found[loss][-1]]) for loss in LOSSES}
-        taken = ", ".join(one.loss for one in found["auto"][-1])
-        print(f"{name}: log loss {mine['squared']:.4f} by squares, {mine['auto']:.4f} by default ({taken})", flush=True)
+        print(f"{name}: log loss {mine[LOSSES[0]]:.4f} by squares, {mine[LOSSES[1]]:.4f} by default", flush=True)
     body = []
-    for loss, label in (("squared", '`loss="squared"`'), ("auto", "default")):
+    for loss, label in (("squared_error", '`loss="squared_error"`'), ("log_loss", "default")):
         mean = [np.mean([[one[k] for one in splits] for splits in found[loss]]) for k in range(3)]
         seconds = sum(one.seconds for splits in found[loss] for one in splits)
-        chosen = [one.loss for splits in found[loss] for one in splits]
-        words = ", ".join(f"{chosen.count(one)} {one}" for one in dict.fromkeys(sorted(chosen)))
-        body.append([label, *(f"{one:.4f}" for one in mean), f"{seconds:.0f}", words])
-    headings = ["", "log loss", "accuracy", "calibration error", "seconds of one core", "splits by loss"]
+        body.append([label, *(f"{one:.4f}" for one in mean), f"{seconds:.0f}"])
+    headings = ["", "log loss", "accuracy", "calibration error", "seconds of one core"]
     return Sheet(f"{len(names)} classification sets, four splits each", headings, body)
 
 
@@ -110,10 +105,10 @@ def tables_sheet(folder: Path, names: Sequence[str]) -> Sheet:
         for model in made:
             chances = model.fit(train.inputs, train.targets).predict_proba(test.inputs)[:, 1]
             row.append(f"{roc_auc_score(test.targets, chances):.4f}")
-        body.append([*row, made[1].loss_])
+        body.append(row)
         print(*body[-1], flush=True)
     rival = ["LightGBM"] if _rivals() else []
-    headings = ["table", "rows to fit", '`loss="squared"`', "default", *rival, "by"]
+    headings = ["table", "rows to fit", '`loss="squared_error"`', "default", *rival]
     return Sheet("Area under the curve, tables of two classes", headings, body)
 
 

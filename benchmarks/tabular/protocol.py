@@ -224,7 +224,7 @@ def choose(suite: Suite, model: Model, fit: Part, judge: Part, *, seed: int, thr
 
     def judged(arguments: Arguments) -> Loss:
         try:
-            told, _ = _fitted(suite, model, {**arguments, **tuning.at}, fit, judge.inputs, seed=seed, threads=threads)
+            told, _ = _fitted(suite, model, arguments, fit, judge.inputs, seed=seed, threads=threads)
             loss = suite.loss(told, judge.targets)
         except Exception as error:  # a candidate that fails loses; it is kept with its reason
             tried.append([arguments, reason_of(error)])

@@ -15,6 +15,7 @@ from thresher.errors import (
 if TYPE_CHECKING:
     from thresher.engines import Ray
     from thresher.estimators import (
+        TRUSTED_TYPES,
         Effects,
         Explanation,
         FarOutside,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         TableEncoder,
         ThresherClassifier,
         ThresherRegressor,
-        TooNarrow,
     )
     from thresher.model.activations import Activation
     from thresher.model.network import Network, default_shift
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "TRUSTED_TYPES",
     "Activation",
     "BrokenCertificate",
     "Callback",
@@ -67,7 +68,6 @@ __all__ = [
     "ThresherClassifier",
     "ThresherError",
     "ThresherRegressor",
-    "TooNarrow",
     "WorkerLost",
     "__version__",
     "default_shift",
@@ -84,8 +84,8 @@ __version__ = "0.3.0.dev0"
 _LATER = {
     "thresher.engines": ("Ray",),
     "thresher.estimators": (
-        "Effects", "Explanation", "FarOutside", "NetworkClassifier", "NetworkRegressor", "SphereLift", "TableEncoder",
-        "ThresherClassifier", "ThresherRegressor", "TooNarrow",
+        "TRUSTED_TYPES", "Effects", "Explanation", "FarOutside", "NetworkClassifier", "NetworkRegressor", "SphereLift",
+        "TableEncoder", "ThresherClassifier", "ThresherRegressor",
     ),
     "thresher.model.activations": ("Activation",),
     "thresher.model.network": ("Network", "default_shift"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = [
     "BrokenCertificate", "FarOutside", "InvalidInput", "MemoryRefused", "NotAvailable", "ThresherError",
-    "TooNarrow",
     "WorkerLost",
     "not_installed",
 ]  # fmt: skip
@@ -46,15 +45,7 @@ class FarOutside(UserWarning):
 
     Far means ten times the range of 98 % of the values, or a hundred times that of 80 %.
 
-    The model is still fitted; check whether the values are real. With ``scale="standardise"``, ``"centre"`` or
-    ``"none"`` they shift or rescale the whole column.
-    """
-
-
-class TooNarrow(UserWarning):
-    """A network of the width that was asked for is measurably worse than the limit of infinite width.
-
-    Measurably means an error on rows left out that is larger by two per cent. The network is still trained.
+    The model is still fitted; check whether the values are real.
     """
 
 

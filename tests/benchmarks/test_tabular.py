@@ -144,14 +144,6 @@ class TestScores:
         run(data, "--suite", "classification", "--sets", "one", "--models", "thresher")
         assert [one[4]["random_state"] for one in fits(standin.seen)] == [0, 1, 2, 3]
 
-    def test_what_holds_while_choosing_holds_no_longer_than_that(self, data, standin, monkeypatch):
-        tuning = Tuning("wide", {"neighbours": (1, 3)}, at={"width": 99})
-        source = ("standins", "StandinClassifier")
-        tuned = tuple(Model(name, "", source, fixed, tuning) for name, fixed in (("svc", {}), ("mlp", {"width": 32})))
-        monkeypatch.setattr(protocol.Classification, "models", tuned)
-        run(data, "--suite", "classification", "--sets", "one")
-        assert [one[4]["width"] for one in fits(standin.seen)] == [99] * 3 + [16] * 4 + [32] * 4, "one choice for both"
-
     def test_brier_decides_between_equals(self):
         truth, classes = np.array([0, 1, 7]), np.array([0, 1])
         sure = Labels(np.array([0, 1, 1]), np.array([[1.0, 0], [0, 1], [0, 1]]), classes)
@@ -363,12 +355,9 @@ def test_models_are_what_they_are_called():
     for known in (CLASSIFIERS, REGRESSORS, TIMED):
         assert len({model.name for model in known}) == len(known)
     named = {model.name: model for model in CLASSIFIERS}
-    assert (
-        named["thresher"].recipe == "ThresherClassifier()" and named["limit"].recipe == "ThresherClassifier(width=inf)"
-    )
-    assert named["thresher-tuned"].choices == named["limit-tuned"].choices, "both are chosen on the limit"
+    assert named["thresher"].recipe == "ThresherClassifier()"
     assert named["forest"].make({}, seed=3, threads=2).get_params()["random_state"] == 3
     assert "C in {0.25, 1, 4" in named["svc"].recipe
-    trained = Tuning("limit-grid", named["thresher-tuned"].tuning.values)
-    apart = [Model(name, "", ("thresher", "X"), fixed, trained) for name, fixed in (("a", {}), ("b", {"width": 9.0}))]
-    assert apart[0].choices[0] != apart[1].choices[0], "choices by networks of different widths are kept apart"
+    tuning = named["thresher-tuned"].tuning
+    apart = [Model(name, "", ("thresher", "X"), fixed, tuning) for name, fixed in (("a", {}), ("b", {"ridge": 9.0}))]
+    assert apart[0].choices[0] != apart[1].choices[0], "choices of models with other arguments are kept apart"

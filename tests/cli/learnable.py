@@ -3,7 +3,7 @@
 import numpy as np
 
 ROWS = 60
-SMALL = ("--shift", "1", "--parts", "all")  # as fast as it gets
+SMALL = ("--parts", "all")  # as fast as it gets
 
 
 def write_csv(path, *, header=True, text=False, classes=False, rows=ROWS, seed=0):

@@ -58,6 +58,13 @@ BAD = {
     "infinite width": (GOOD, "t.csv", ["--width", "inf"], r"expected a whole number such as .* got 'inf'"),
     "parts of a network": (GOOD, "t.csv", ["--width", "64", "--parts", "pairs"], r"--parts is for the limit .*--width"),
     "loss of a network": (GOOD, "t.csv", ["--width", "64", "--loss", "huber"], r"--loss is for the limit .*--width"),
+    "shift without a network": (GOOD, "t.csv", ["--shift", "1"], r"--shift is for a network, and no --width was given"),
+    "log loss of numbers": (
+        GOOD,
+        "t.csv",
+        ["--loss", "log_loss", "--task", "regression"],
+        r"is for classes; .* numbers",
+    ),
     "shift of words": (GOOD, "t.csv", ["--shift", "high"], r"expected a number such as 0\.5, or auto; got 'high'"),
     "test size of one": (GOOD, "t.csv", ["--test-size", "1"], r"--test-size must be at least 0 and below 1; got 1"),
     "nothing to train on": (GOOD, "t.csv", ["--test-size", "0.97"], r"leaves 1 of 20 rows to train on"),

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FROM_TOP_TO_BOTTOM = ["example_churn", "example_counts", "tutorial_table"]  # these are run by tests/test_docs.py
 FAST = {  # options that make a command small; the last one counts
-    "train": ["--shift", "1"],
+    "train": ["--parts", "all"],
     "train a network": ["--width", "2^12"],
     "verify": ["--widths", "8,16,32", "--rows", "6"],
     "demo": ["--width", "2^10", "--rows", "50"],

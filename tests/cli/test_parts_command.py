@@ -6,8 +6,9 @@ import pytest
 from test_cli import run
 
 from thresher.cli.options import LOSSES, PARTS, in_options
-from thresher.estimators.parameters import LOSSES as KNOWN
-from thresher.estimators.parameters import PARTS as NAMED
+from thresher.estimators.classifier import LOSSES as OF_CLASSES
+from thresher.estimators.regressor import LOSSES as OF_NUMBERS
+from thresher.estimators.settings import PARTS as NAMED
 from thresher.report import read_run
 
 NAMES = np.random.default_rng(7).normal(size=15)
@@ -26,7 +27,7 @@ def table(tmp_path_factory):
 
 def test_options_have_the_names_of_the_library():
     assert ("auto", *NAMED) == PARTS
-    assert KNOWN == LOSSES
+    assert {"regression": OF_NUMBERS, "classification": OF_CLASSES} == LOSSES
     assert in_options("Use parts='all', or loss='huber'.") == "Use --parts all, or --loss huber."
 
 
@@ -34,20 +35,26 @@ def test_what_was_chosen_is_said_once(capsys, table, tmp_path):
     code, out, _ = run(capsys, "train", str(table), "--target", "y", "--save", str(tmp_path / "run"))
     assert code == 0
     assert out.count("--categorical NAME says which are names instead.") == 1 and "in code, other." in out
-    lines = [line for line in out.splitlines() if "--parts all sees all columns at once." in line]
-    assert lines and len(set(lines)) == len(lines)  # the fit of all rows may choose otherwise than that of the test
-    chosen = read_run(tmp_path / "run").network
-    assert chosen["what neurons see"] in out and chosen["whole numbers taken as categories"].startswith("code: ")
+    lines = out.splitlines()
+    told = lines.index("Chosen by rows left out, of which the errors are:")
+    assert lines.count(lines[told]) == 1
+    made = read_run(tmp_path / "run")
+    names = [one.name for one in made.choices]
+    assert [line[2:].startswith(name) for line, name in zip(lines[told + 1 :], names, strict=False)] == [True] * len(
+        names
+    )
+    assert {"bias", "ridge", "rounds of the metric", "share of single columns"} < set(names)
+    assert made.network["whole numbers taken as categories"].startswith("code: ")
     code, out, _ = run(capsys, "inspect", str(tmp_path / "run"))
-    assert code == 0 and "what neurons see" in out
+    assert code == 0 and "what the kernel sees" in out and "share of single columns" in out
 
 
 def test_it_is_overruled(capsys, table, tmp_path):
     told = ["train", str(table), "--target", "y", "--save", str(tmp_path / "run")]
     code, out, _ = run(capsys, *told, "--parts", "columns", "--categorical", "code")
-    assert code == 0 and "Chosen by rows left out" not in out
+    assert code == 0 and "share of single columns" not in out and "Whole numbers are taken as" not in out
     chosen = read_run(tmp_path / "run").network
-    assert chosen["what neurons see"] == "single columns alone"
+    assert chosen["what the kernel sees"] == "single columns alone"
     assert chosen["whole numbers taken as categories"] == "none"
 
 

@@ -72,7 +72,7 @@ class TestPredict:
     def test_small_numbers_that_were_learnt_as_logarithms_keep_their_digits(self, capsys, tmp_path):
         X = np.random.default_rng(0).normal(size=(60, 2))
         y = np.exp(4 * X[:, 0])  # from 1e-4 to 1e4
-        model = thresher.ThresherRegressor(width=256, target="log", random_state=0).fit(X, y)
+        model = thresher.ThresherRegressor(target_transform="log").fit(X, y)
         model.save(tmp_path / "m")
         np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",")
         full, short = (
@@ -81,7 +81,7 @@ class TestPredict:
             for digits in ("full", "auto")
         )
         assert full.min() < 1e-3 and full.max() > 1e3
-        np.testing.assert_array_less(np.abs(short - full), 0.05 * np.abs(full - model.floor_) + 1e-12)
+        np.testing.assert_array_less(np.abs(short - full), 0.05 * np.abs(full - model.predictive_.floor) + 1e-12)
         cells = predicted(run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.csv"))[1])["prediction"]
         assert max(map(len, cells)) < 12
 
@@ -107,8 +107,8 @@ class TestPredict:
         """Deviations of logarithms to either side were below any possible target."""
         X = np.random.default_rng(0).normal(size=(60, 2))
         y = np.exp(X[:, :1] + np.random.default_rng(1).normal(size=(60, outputs)))
-        fixed = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "scale": "standardise"}
-        model = thresher.ThresherRegressor(width=float("inf"), target="log", **fixed)
+        fixed = {"bias": 1.0, "ridge": 0.1, "feature_learning": 0}
+        model = thresher.ThresherRegressor(target_transform="log", **fixed)
         model.fit(X, y if outputs > 1 else y[:, 0]).save(tmp_path / "m")
         np.savetxt(tmp_path / "t.csv", X, delimiter=",")
         asked = (str(tmp_path / "m"), str(tmp_path / "t.csv"), "--interval", "0.8", "--digits", "full")
@@ -119,7 +119,7 @@ class TestPredict:
         told = np.array(list(found.values()), float).reshape(3, outputs, 60)
         expected = [one.reshape(60, -1).T for one in (model.predict(X), *model.predict_interval(X, 0.8))]
         np.testing.assert_allclose(told, expected, rtol=1e-6)
-        assert (told[1] > model.floor_[:, None]).all()
+        assert (told[1] > model.predictive_.floor[:, None]).all()
         assert "--interval" not in err
 
     @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class TestPredict:
 
     def test_several_outputs(self, capsys, tmp_path):
         X = np.random.default_rng(0).normal(size=(20, 2))
-        model = thresher.ThresherRegressor(width=64, shift=1.0, bias=1.0, feature_learning=0, random_state=0)
+        model = thresher.ThresherRegressor(bias=1.0, feature_learning=0)
         model.fit(X, X @ [[1, 2], [3, 4]]).save(tmp_path / "m")
         (tmp_path / "t.csv").write_text("\n".join(",".join(map(str, row)) for row in X))
         code, out, _ = run(capsys, "predict", str(tmp_path / "m"), str(tmp_path / "t.csv"), "--digits", "full")

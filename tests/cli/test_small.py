@@ -9,7 +9,7 @@ import pytest
 from test_cli import run
 from verification import ladder
 
-from thresher import SphereLift, ThresherRegressor, train
+from thresher import NetworkRegressor, SphereLift, ThresherRegressor, train
 from thresher.datasets import random_problem
 from thresher.report import read_run
 
@@ -85,12 +85,13 @@ def test_train_predict_inspect(capsys, table, tmp_path):
 
 
 def test_an_estimator_says_json(capsys, table, tmp_path):
-    arguments = ["--task", "classification", "--target", "colour", "--shift", "0.3", "--parts", "all"]
+    arguments = ["--task", "classification", "--target", "colour", "--parts", "all"]
     code, out, _ = run(capsys, "train", str(table), *arguments, "--save", str(tmp_path / "run"), "--json")
     told = json.loads(out)
     assert code == 0
     assert told["test"]["measure"] == "log loss"
-    assert told["network"]["shift"] == 0.3
+    assert told["network"]["loss"] == "log_loss"
+    assert set(told["choices"]["bias"]["tried"]) == {"1", "0.5", "2"}
 
 
 @pytest.mark.parametrize(
@@ -157,21 +158,25 @@ def _unit(X):
 @pytest.fixture
 def regressor():
     X = np.random.default_rng(1).normal(size=(10, 2))
-    return ThresherRegressor(width=16, shift=0.3, bias=1.0, feature_learning=1, random_state=0).fit(X, X @ [1, -2]), X
+    return ThresherRegressor(bias=1.0, feature_learning=1).fit(X, X @ [1, -2]), X
 
 
-@pytest.mark.parametrize("form", ["full", "recipe"])
+@pytest.mark.parametrize("form", [None, "full", "recipe"])
 def test_a_model_file_on_the_command_line(regressor, capsys, tmp_path, form):
     model, X = regressor
     path, rows = tmp_path / "model", tmp_path / "rows.csv"
-    model.save(path, form=form)
+    if form is None:
+        model.save(path)
+    else:
+        model = NetworkRegressor(width=200, shift=0.3, random_state=0).fit(X, X @ [1, -2])
+        model.save(path, form=form)
     rows.write_text("\n".join(",".join(map(str, row)) for row in X))
     code, out, _ = run(capsys, "predict", str(path), str(rows), "--digits", "full")
     assert code == 0
     np.testing.assert_allclose([float(line) for line in out.split()[1:]], model.predict(X), rtol=1e-12)
     code, out, _ = run(capsys, "inspect", str(path))
     assert code == 0
-    assert "1 of 16 neurons" in out
+    assert ("1 of 200 neurons" if form else "rounds of the metric") in out
     rows.write_text("1\n2")
     code, _, err = run(capsys, "predict", str(path), str(rows))
     assert code == 2

@@ -22,13 +22,11 @@ from character_fits import LARGE, SMALL
 
 WRITTEN = Path(__file__).with_suffix(".json")
 FITS = {**SMALL, **LARGE}
-# Fitted attributes that show a choice or what it was based on, where a fit has them. The factors of error bars are not
-# among them: they sit at a flat minimum, where rounding moves them; deviations are written down instead.
+# Fitted attributes beside choices, where a fit has them. The factors of error bars are not among them: they sit at a
+# flat minimum, where rounding moves them; deviations are written down instead.
 ATTRIBUTES = (
-    "scale_", "bias_", "shift_", "ridge_", "feature_learning_", "columns_weighed_", "target_", "floor_", "width_",
-    "approximation_", "approximation_errors_", "multilabel_", "n_iter_", "loo_error_", "loo_share_",
-    "parts_", "categories_", "temperature_", "prior_", "gains_", "feature_learning_errors_", "feature_importances_",
-    "tried_", "loss_", "loss_errors_", "offset_",
+    "bias_", "ridge_", "parts_", "categories_", "multilabel_", "temperature_", "offset_", "loss_", "loo_error_",
+    "loo_share_", "feature_importances_",
 )  # fmt: skip
 ANSWERS = 5  # rows whose answers are written down
 DIGITS = 10  # of a number that is written down
@@ -41,24 +39,28 @@ def record(name):
 
     fit = FITS[name]
     data = fit.data()
-    model = (ThresherRegressor if fit.kind == "regressor" else ThresherClassifier)(random_state=0, **fit.options)
+    model = (ThresherRegressor if fit.kind == "regressor" else ThresherClassifier)(**fit.options)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model.fit(data.X, data.y, sample_weight=data.weights)
     seen = {key: plain(getattr(model, key)) for key in ATTRIBUTES if getattr(model, key, None) is not None}
     seen["warnings"] = sorted({one.category.__name__ for one in said})
-    seen["inputs"] = list(model.inputs_.shape) if model.inputs_ is not None else None
+    seen["choices"] = {choice.name: plain({"taken": choice.taken, **choice.tried}) for choice in model.choices_}
+    seen["inputs"], seen["way"] = list(model.model_.inputs.shape), model.model_.way
     metric = model.metric_
     seen["metric"] = plain((metric**2).sum(axis=1)[:20])  # the same whatever the signs of its columns
     seen["score"] = plain(model.score(data.others, data.answers))
     few = data.others[:ANSWERS]
     if fit.kind == "classifier":
         told = {"scores of classes": model.decision_function(few), "probabilities": model.predict_proba(few)}
-    elif fit.options.get("ridge") == 0:
-        told = {"answers": model.predict(few)}
     else:
+        seen["floor"] = plain(model.predictive_.floor)
         values, deviations = model.predict(few, return_std=True)
-        told = {"answers": values, "deviations": deviations, "quantiles": model.predict_quantiles(few)}
+        told = {
+            "answers": values,
+            "deviations": deviations,
+            "quantiles": model.predict_quantiles(few, (0.05, 0.5, 0.95)),
+        }
     return seen | {key: plain(value.T) for key, value in told.items()}  # each output a list, with a spread of its own
 
 

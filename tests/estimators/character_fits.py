@@ -1,15 +1,11 @@
 """The fits that ``character.py`` writes down: generated tables, and those that scikit-learn ships."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine, make_classification
-
-INF = {"width": math.inf}
-SMALL_NETWORK = {"width": 2048}
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, make_classification
 
 
 class Rows(NamedTuple):
@@ -167,6 +163,20 @@ def thinned(X):
     return sparse.csr_matrix(np.where(X > 0.5, X, 0.0))
 
 
+def counted(rows, *, seed=0):
+    """Counts whose mean depends on the rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows + 200, 3))
+    return split(X, rng.poisson(np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1])).astype(float), rows)
+
+
+def wild(data):
+    """The same rows with a few targets far from all others."""
+    y = data.y.copy()
+    y[::40] += 30 * y.std()
+    return data._replace(y=y)
+
+
 class Fit(NamedTuple):
     """One fit: which estimator, the table, and its parameters."""
 
@@ -185,78 +195,63 @@ def classification(make, **options):
 
 SMALL = {
     "diabetes": regression(lambda: real(load_diabetes, 300, apart=142)),
-    "diabetes limit": regression(lambda: real(load_diabetes, 300, apart=142), **INF),
-    "diabetes network": regression(lambda: real(load_diabetes, 300, apart=142), **SMALL_NETWORK),
-    "diabetes random network": regression(
-        lambda: real(load_diabetes, 200, apart=142), width=1001, start="random", feature_learning=0
-    ),
     "50 rows": regression(lambda: friedman(50)),
-    "120 rows": regression(lambda: friedman(120, columns=5), **INF),
-    "600 rows": regression(lambda: friedman(600), **INF),
-    "1500 rows": regression(lambda: friedman(1500), **INF),
-    "4096 rows": regression(lambda: friedman(4096, columns=5), **INF),
-    "waves": regression(lambda: waves(800), **INF),
-    "next to nothing": regression(lambda: noise(300), **INF),
-    "growth": regression(lambda: growth(250), **INF),
-    "growth network": regression(lambda: growth(250), **SMALL_NETWORK),
-    "growth log": regression(lambda: growth(700), target="log", **INF),
-    "growth linear": regression(lambda: growth(250), target="linear", **INF),
-    "growth weights": regression(lambda: weighted(growth(250)), **INF),
-    "not growth log": regression(lambda: friedman(200), target="log", **INF),
-    "weights": regression(lambda: weighted(friedman(300)), **INF),
-    "whole weights": regression(lambda: weighted(friedman(250), whole=True), **INF),
-    "zero weights": regression(lambda: weighted(friedman(300), zeros=True), **SMALL_NETWORK),
-    "duplicates": regression(lambda: duplicated(friedman(200)), **INF),
-    "duplicates weights": regression(lambda: weighted(duplicated(friedman(200)), zeros=True), **INF),
-    "outputs": regression(lambda: outputs(300), **INF),
-    "outputs network": regression(lambda: outputs(200), width=1024, feature_learning=0),
-    "outputs log": regression(lambda: outputs(250, log=True), target="log", **INF),
-    "wide": regression(lambda: wide(60, columns=150), **INF),
-    "wide network": regression(lambda: wide(50, columns=90), **SMALL_NETWORK),
-    "constant columns": regression(lambda: changed(friedman(200), with_constants), **INF),
-    "missing cells": regression(lambda: changed(friedman(250), with_missing), **INF),
-    "far cell": regression(lambda: with_far(friedman(250)), **INF),
-    "sparse": regression(lambda: changed(friedman(250), thinned), **INF),
-    "skewed": regression(lambda: skewed(500), **INF),
-    "frame": regression(lambda: frame(400), **INF),
-    "frame network": regression(lambda: frame(200), categorical_features=["code"], **SMALL_NETWORK),
-    "numbers as names": regression(lambda: skewed(300), categorical_features=[2], **INF),
-    "given ridge": regression(lambda: friedman(250), ridge=0.03, **INF),
-    "given large ridge": regression(lambda: friedman(250), ridge=30.0, width=1024),
-    "given shift and bias": regression(lambda: friedman(250), shift=0.7, bias=1.5, **INF),
-    "no bias": regression(lambda: friedman(250), bias=0, **INF),
+    "120 rows": regression(lambda: friedman(120, columns=5)),
+    "600 rows": regression(lambda: friedman(600)),
+    "1500 rows": regression(lambda: friedman(1500)),
+    "4096 rows": regression(lambda: friedman(4096, columns=5)),
+    "waves": regression(lambda: waves(800)),
+    "next to nothing": regression(lambda: noise(300)),
+    "growth": regression(lambda: growth(250)),
+    "growth log": regression(lambda: growth(700), target_transform="log"),
+    "growth linear": regression(lambda: growth(250), target_transform=None),
+    "growth weights": regression(lambda: weighted(growth(250))),
+    "not growth log": regression(lambda: friedman(200), target_transform="log"),
+    "weights": regression(lambda: weighted(friedman(300))),
+    "whole weights": regression(lambda: weighted(friedman(250), whole=True)),
+    "zero weights": regression(lambda: weighted(friedman(300), zeros=True)),
+    "duplicates": regression(lambda: duplicated(friedman(200))),
+    "duplicates weights": regression(lambda: weighted(duplicated(friedman(200)), zeros=True)),
+    "outputs": regression(lambda: outputs(300)),
+    "outputs log": regression(lambda: outputs(250, log=True), target_transform="log"),
+    "wide": regression(lambda: wide(60, columns=150)),
+    "constant columns": regression(lambda: changed(friedman(200), with_constants)),
+    "missing cells": regression(lambda: changed(friedman(250), with_missing)),
+    "far cell": regression(lambda: with_far(friedman(250))),
+    "sparse": regression(lambda: changed(friedman(250), thinned)),
+    "skewed": regression(lambda: skewed(500)),
+    "frame": regression(lambda: frame(400)),
+    "numbers as names": regression(lambda: skewed(300), categorical_features=[2]),
+    "given ridge": regression(lambda: friedman(250), ridge=0.03),
+    "given large ridge": regression(lambda: friedman(250), ridge=30.0),
+    "no bias": regression(lambda: friedman(250), bias=0),
     "given all": regression(
-        lambda: friedman(300), shift=0.3, bias=1, ridge=0.1, scale="standardise", feature_learning=0, target="linear"
+        lambda: friedman(300), bias=1, ridge=0.1, feature_learning=0, parts="all", target_transform=None
     ),
-    **{
-        f"scale {name}": regression(lambda: skewed(250), scale=name, feature_learning=0, **INF)
-        for name in ("log", "quantile", "rank", "common", "centre", "none")
-    },
-    "no features": regression(lambda: friedman(300), feature_learning=0, **INF),
-    "two rounds": regression(lambda: friedman(300), feature_learning=2, **INF),
-    "column weights": regression(lambda: friedman(300), feature_learning="columns", **INF),
-    "interpolation": regression(lambda: friedman(80, noise=0.0), ridge=0, width=4096),
+    "no features": regression(lambda: friedman(300), feature_learning=0),
+    "two rounds": regression(lambda: friedman(300), feature_learning=2),
+    "columns": regression(lambda: friedman(300), parts="columns"),
+    "pairs": regression(lambda: friedman(300), parts="pairs"),
+    "huber": regression(lambda: wild(friedman(300)), loss="huber"),
+    "quantile": regression(lambda: skewed(300), loss="quantile"),
+    "poisson": regression(lambda: counted(300), loss="poisson"),
+    "weights poisson": regression(lambda: weighted(counted(250), zeros=True), loss="poisson"),
     "iris": classification(lambda: real(load_iris, 100, apart=50)),
-    "iris limit": classification(lambda: real(load_iris, 100, apart=50), **INF),
-    "wine network": classification(lambda: real(load_wine, 120, apart=58), **SMALL_NETWORK),
     "breast cancer": classification(lambda: real(load_breast_cancer, 369)),
-    "digits": classification(lambda: real(load_digits, 500), **INF),
-    "digits network": classification(lambda: real(load_digits, 300), **SMALL_NETWORK),
-    "two classes": classification(lambda: blobs(1000, classes=2), **INF),
-    "twenty classes": classification(lambda: blobs(800, classes=20), **INF),
-    "3000 rows of classes": classification(lambda: blobs(3000, classes=5), **INF),
-    "rare class": classification(lambda: blobs(500, classes=2, weights=[0.95]), class_weight="balanced", **INF),
-    "class weights": classification(lambda: blobs(300, classes=3), class_weight={0: 3.0, 2: 0.5}, **INF),
-    "weights of classes": classification(lambda: weighted(blobs(300, classes=3)), **INF),
-    "duplicate classes": classification(lambda: duplicated(blobs(200, classes=3)), **INF),
-    "labels": classification(lambda: multilabel(300), **INF),
-    "labels network": classification(lambda: multilabel(200), **SMALL_NETWORK),
-    "wide classes": classification(lambda: wide(60, columns=150, classes=True), **INF),
-    "frame of classes": classification(lambda: frame(400, classes=True), **INF),
-    "given features of classes": classification(
-        lambda: blobs(300, classes=3), feature_learning=1, ridge=0.1, scale="rank", **INF
-    ),
-    "interpolated classes": classification(lambda: blobs(60, classes=3), ridge=0, width=4096),
+    "digits": classification(lambda: real(load_digits, 500)),
+    "two classes": classification(lambda: blobs(1000, classes=2)),
+    "twenty classes": classification(lambda: blobs(800, classes=20)),
+    "3000 rows of classes": classification(lambda: blobs(3000, classes=5)),
+    "rare class": classification(lambda: blobs(500, classes=2, weights=[0.95]), class_weight="balanced"),
+    "class weights": classification(lambda: blobs(300, classes=3), class_weight={0: 3.0, 2: 0.5}),
+    "weights of classes": classification(lambda: weighted(blobs(300, classes=3))),
+    "duplicate classes": classification(lambda: duplicated(blobs(200, classes=3))),
+    "squares of classes": classification(lambda: blobs(300, classes=3), loss="squared_error"),
+    "columns of classes": classification(lambda: blobs(300, classes=2), parts="columns"),
+    "labels": classification(lambda: multilabel(300)),
+    "wide classes": classification(lambda: wide(60, columns=150, classes=True)),
+    "frame of classes": classification(lambda: frame(400, classes=True)),
+    "given features of classes": classification(lambda: blobs(300, classes=3), feature_learning=1, ridge=0.1),
 }
 LARGE = {
     "exact": regression(lambda: friedman(6000, columns=5)),
@@ -264,11 +259,13 @@ LARGE = {
     "centres": regression(lambda: friedman(12000, columns=5), approximation="centres"),
     "leaves": regression(lambda: waves(12000), approximation="leaves"),
     "either": regression(lambda: friedman(33000, columns=5), feature_learning=0),
-    "many rows network": regression(lambda: friedman(5000, columns=5), width=4096),
     "many rows of classes": classification(lambda: blobs(6000, classes=8)),
     "many rows of two classes": classification(lambda: blobs(8000, classes=2), approximation="centres"),
+    "many rows of squares": classification(lambda: blobs(6000, classes=3), loss="squared_error"),
+    "many rows huber": regression(lambda: wild(friedman(5000, columns=5)), loss="huber"),
+    "many rows poisson": regression(lambda: counted(5000), loss="poisson"),
     "many rows growth": regression(lambda: growth(6000)),
     "many rows outputs": regression(lambda: outputs(5000)),
-    "many rows given": regression(lambda: skewed(5000), ridge=0.1, bias=1, shift=0.5, scale="rank", feature_learning=1),
+    "many rows given": regression(lambda: skewed(5000), ridge=0.1, bias=1, feature_learning=1),
     "many rows frame": regression(lambda: frame(5000), feature_learning=0),
 }

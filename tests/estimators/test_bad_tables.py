@@ -1,15 +1,13 @@
 """Refusals of estimators: tables, weights, labels and files that cannot be used are refused by name."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherRegressor, load
+from thresher import InvalidInput, SphereLift, TableEncoder, ThresherClassifier, ThresherRegressor, load
 
-PLAIN = {"width": math.inf, "feature_learning": 0, "bias": 1, "shift": 0, "ridge": 0.1, "scale": "standardise"}
-LINEAR = {**PLAIN, "target": "linear"}
+PLAIN = {"feature_learning": 0, "bias": 1, "ridge": 0.1, "parts": "all"}
+LINEAR = {**PLAIN, "target_transform": None}
 X = np.random.default_rng(0).normal(size=(40, 3))
 y = X[:, 0] + X[:, 1] ** 2
 HALVES = 1.7e308 * np.where(y > 1, 1, -1)[:, None]  # whose difference is infinite
@@ -38,8 +36,8 @@ def on_disk(tmp_path):
 
 REFUSED = {
     "weights of nothing": (lambda: regress(weights=np.zeros(40)), "[Ss]ample weights must"),
-    "a column beyond floats": (lambda: regress(HALVES), r"column \d has values too far apart"),
-    "a row beyond floats": (lambda: regress(far(1e300), scale="none"), "row 0 of X is too large after scaling"),
+    "a column beyond floats": (lambda: SphereLift().fit(HALVES), r"column \d has values too far apart"),
+    "a row beyond floats": (lambda: regress(HALVES), "row 0 of X is too large after scaling"),
     "a new row beyond floats": (lambda: regress(1e-9 * X).predict(far(1e306)), "row 0 of X is too large after scaling"),
     "a class that is none": (lambda: classify(class_weight={"most": 2.0}), "names 'most', .* are 'less', 'more'"),
     "labels that are no labels": (lambda: classify(np.eye(40)[:, :3] * 5), r"must be 0 or 1; got \[0.0, 5.0\]"),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
+from thresher.estimators.centres import fit_centres
 from thresher.estimators.data.streams import Stream
-from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.kernel import SphereKernel
 from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 

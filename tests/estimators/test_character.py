@@ -32,7 +32,7 @@ def test_every_fit_is_written_down_and_none_has_failed():
     assert len(character.LARGE) >= 6
 
 
-BEFORE = {"scale_": "robust", "rounds": 2, "ridge_": 0.1, "answers": [[100.0, 200.0, 1e-9], [0.1, 0.2, 0.3]]}
+BEFORE = {"way": "exact", "rounds": 2, "ridge_": 0.1, "answers": [[100.0, 200.0, 1e-9], [0.1, 0.2, 0.3]]}
 
 
 class TestTheComparison:
@@ -52,7 +52,7 @@ class TestTheComparison:
 
     @pytest.mark.parametrize(
         "change",
-        [{"scale_": "rank"}, {"rounds": 3}, {"ridge_": 0.1001}, {"ridge_": "nan"}, {"answers": [[100.0]]}, {"new": 1}],
+        [{"way": "centres"}, {"rounds": 3}, {"ridge_": 0.1001}, {"ridge_": "nan"}, {"answers": [[100.0]]}, {"new": 1}],
     )
     def test_every_other_change_is_told_with_before_and_after(self, change):
         ((name, value),) = change.items()

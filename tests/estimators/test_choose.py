@@ -1,16 +1,16 @@
 """Choosing a kernel, and learning features, against their definitions."""
 
+import naive
 import numpy as np
 import pytest
+from few import of_few
 from sklearn.base import clone
 
 from thresher import ThresherClassifier, ThresherRegressor, to_sphere
+from thresher.estimators.choose import choose_bias
 from thresher.estimators.data.lift import lift_rows, typical_norm
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.leave_one_out import LeaveOneOut, fit_kernel, leave_one_out
-from thresher.estimators.judging.search import search
-from thresher.estimators.kernels.gradients import (
-    MILD,
+from thresher.estimators.gradients import (
     limit_gradients,
     mix_outputs,
     next_metric,
@@ -18,13 +18,14 @@ from thresher.estimators.kernels.gradients import (
     row_gradients,
     sum_outer_products,
 )
-from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.options import Plan
-from thresher.estimators.pipeline.plans import STRONG, choose_plan
+from thresher.estimators.kernel import SphereKernel
+from thresher.estimators.leave_one_out import fit_kernel, leave_one_out
+from thresher.estimators.metric import POWER, learn_metric
 from thresher.estimators.processor import ArrayKernel, Cpu
-from thresher.theory import cofiring_probability, firing_probability, limit_kernel, limit_slopes
+from thresher.theory import Shares, cofiring_probability, firing_probability, limit_kernel, limit_slopes
 
 CPU, KERNEL = Cpu(1), SphereKernel(1.0, 0.5)
+PLAIN = {"columns": 0, "shares": (Shares(),), "guess": 1e-2, "one_fold": False, "backend": CPU}
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.5, 2.0])
@@ -62,34 +63,32 @@ def waves():
     return Observations.merged(rows, np.sin(rows[:, :1]))
 
 
-def test_choice_is_the_least_of_what_was_tried(waves):
-    judge = LeaveOneOut(waves, CPU)
-    choice = search(judge, KERNEL, biases=(1.0, 0.5), shifts=(0.5, 0.0, 1.0), ridge=None, guess=1e-2)
-    assert len(choice.tried) == 4
-    assert choice.error == min(error for *_, error in choice.tried)
-    assert (choice.kernel.bias, choice.kernel.shift, choice.ridge, choice.error) in choice.tried
-    fixed = search(judge, KERNEL, biases=[2.0], shifts=[0.3], ridge=0.1, guess=1e-2)
-    assert fixed[:2] == (SphereKernel(2.0, 0.3), 0.1)
+def test_the_bias_of_the_least_error_is_taken(waves):
+    choice = choose_bias(waves, KERNEL, (1.0, 0.5, 2.0), ridge=None, guess=1e-2, backend=CPU)
+    assert [*choice.errors] == [1.0, 0.5, 2.0]
+    assert choice.error == min(choice.errors.values()) == choice.errors[choice.kernel.bias]
+    fixed = choose_bias(waves, KERNEL, [2.0], ridge=0.1, guess=1e-2, backend=CPU)
+    assert fixed[:2] == (KERNEL._replace(bias=2.0), 0.1)
 
 
-def test_a_favourite_keeps_its_place_unless_another_is_clearly_better(waves):
-    lists = {"biases": (1.0, 0.5, 2.0), "shifts": (0.5, 0.0, 1.0), "ridge": None, "guess": 1e-2}
-    plain = search(LeaveOneOut(waves, CPU), KERNEL, **lists)
-    worst = max(plain.tried, key=lambda one: one.error)
-    assert plain.error < 0.99 * worst.error
-    favourite = SphereKernel(worst.bias, worst.shift)
-    over = search(LeaveOneOut(waves, CPU), KERNEL, **lists, favourite=favourite)
-    assert over.tried[0][:2] == worst[:2]
-    assert over.kernel != favourite
+@pytest.mark.parametrize("ridge", [0.03, 1.0])
+def test_errors_of_biases_are_those_of_refits_without_each_observation(ridge):
+    data = crowded(seed=3)
+    choice = choose_bias(data, KERNEL, (1.0, 0.3), ridge=ridge, guess=1e-2, backend=CPU)
+    for bias, error in choice.errors.items():
+        inputs = naive.lifted(data.X, bias * typical_norm(data.X, data.weights))
+        K = naive.limit_kernel(inputs, inputs, 0.5)
+        said, _ = naive.left_out(K, data.row, data.target, data.unit, data.unit, ridge * K[0, 0])
+        expected = data.weight @ ((said - data.target) ** 2).sum(axis=1) / data.weight.sum()
+        assert error == pytest.approx(expected, rel=1e-6)
 
-    class Alike(Cpu):
-        def dense(self, kernel, inputs, *, gradients=False):  # kernels that hardly differ, others a little better
-            known = 1e-4 * (kernel != favourite) * waves.targets @ waves.targets.T
-            return ArrayKernel(kernel.diagonal * (np.eye(50) + known))
 
-    kept = search(LeaveOneOut(waves, Alike(1)), KERNEL, **lists, favourite=favourite)
-    assert 0.99 * kept.error < min(one.error for one in kept.tried) < kept.error
-    assert kept.kernel == favourite
+def crowded(seed, observations=30, outputs=1):
+    """Rows of which some come several times, with targets of their own, and weights that differ."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(20, 3))[rng.integers(20, size=observations)]
+    targets = np.sin(rows[:, :1]) + rng.normal(size=(observations, outputs))
+    return Observations.merged(rows, targets, weights=rng.choice([0.2, 1.3, 2.9], observations))
 
 
 def slopes_of(inputs):
@@ -150,55 +149,54 @@ def test_the_metric_finds_the_direction_that_matters():
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(200, 6))
     data = Observations.merged(rows, np.sin(2 * rows[:, :1]))
-    learning = choose_plan(data, KERNEL, ridge=None, guess=1e-2, columns=False, backend=CPU)
-    assert learning.plan.rounds >= 1
-    assert not learning.plan.columns
-    errors = learning.errors[learning.plan.name]
-    assert errors[learning.plan.rounds] == min(map(min, learning.errors.values())) < 0.7 * errors[0]
-    assert learning.error == min(errors)
-    inputs, norms = lift_rows(data.X, 2.0)
-    fit = fit_kernel(CPU.dense(KERNEL, inputs), data, diagonal=KERNEL.diagonal, ridge=None, last=200)
-    metric = metric_after_a_round(inputs, norms, fit.alpha, power=0.25, metric=np.eye(6))
-    assert (metric**2).sum() == pytest.approx(6)
-    assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
+    learnt = learn_metric(data, KERNEL, ridge=None, rounds=None, judged=True, **PLAIN)
+    assert learnt.rounds >= 1
+    assert learnt.errors[learnt.rounds] < 1.01 * min(learnt.errors)  # one more round must gain a hundredth
+    assert min(learnt.errors) < 0.7 * learnt.errors[0]
+    assert len(learnt.errors) - learnt.rounds <= 2  # it ends with a round that gains nothing
+    for metric in (
+        learnt.kernel.metric,
+        learn_metric(data, KERNEL, ridge=None, rounds=1, judged=False, **PLAIN).kernel.metric,
+    ):
+        assert (metric**2).sum() == pytest.approx(6)
+        assert metric[0, 0] > 1.5 * np.diag(metric)[1:].max()
 
 
-def test_columns_are_weighed_where_few_of_them_matter():
-    rng = np.random.default_rng(5)
-    rows = rng.normal(size=(200, 10))
-    data = Observations.merged(rows, np.sin(2 * rows[:, :1]) * np.sign(rows[:, 1:2]))
-    asked = {"kernel": KERNEL, "ridge": None, "guess": 1e-2, "backend": CPU}
-    learning = choose_plan(data, columns=True, **asked)
-    assert learning.plan.columns
-    assert Plan(columns=True).name in learning.errors
-    assert Plan().name in learning.errors
-    assert learning.error < 0.95 * min(learning.errors[Plan().name])
-    assert not choose_plan(data, columns=False, **asked).plan.columns
+def test_rounds_that_were_asked_for_are_made_whether_they_are_judged_or_not():
+    data = Observations.merged(np.random.default_rng(0).normal(size=(60, 3)), np.ones((60, 1)) * np.arange(60)[:, None])
+    shares = {**PLAIN, "shares": (Shares(), Shares.of_columns(0.5)), "columns": 1}
+    data = data.with_rows(np.hstack([data.X, np.arctan2(1.0, data.X[:, :1])]))
+    for rounds in (1, 2):
+        made = [learn_metric(data, KERNEL, ridge=None, rounds=rounds, judged=one, **shares) for one in (True, False)]
+        assert [one.rounds for one in made] == [rounds, rounds]
+        np.testing.assert_array_equal(made[0].kernel.metric, made[1].kernel.metric)
+        assert set(made[0].by_shares) == set(shares["shares"])
+        assert not made[1].by_shares
 
 
 @pytest.mark.parametrize(("bias", "ridge"), [(1.0, 0.03), (0.5, 1.0)])
-def test_the_error_without_learning_is_that_of_the_folds(bias, ridge):
-    """Cross-validation by hand: each fold fitted to the others, all its observations asked."""
+def test_errors_of_rounds_are_those_of_the_folds(bias, ridge):
+    """Cross-validation by hand: each fold is asked of a fit to the others, with its own metric."""
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(25, 3))[rng.integers(25, size=60)]
     targets = np.sin(rows[:, :1]) + rng.normal(size=(60, 1))
     data = Observations.merged(rows, targets, weights=rng.choice([0.2, 1.0, 3.0], 60))
-    learning = choose_plan(data, SphereKernel(bias, 0.5), ridge=ridge, guess=1e-2, columns=False, backend=CPU)
-    squares = 0.0
-    for kept, held in data.folds(4):
-        last = bias * typical_norm(kept.X, kept.weights)
-        (inputs, _), (others, _) = lift_rows(kept.X, last), lift_rows(held.X[held.row], last)
-        noise = ridge * firing_probability(0.5) / kept.weights
-        alpha = np.linalg.solve(limit_kernel(inputs @ inputs.T, 0.5) + np.diag(noise), kept.targets)
-        outputs = limit_kernel(others @ inputs.T, 0.5, symmetric=False) @ alpha
-        squares += held.weight @ (outputs - held.target)[:, 0] ** 2
-    assert learning.errors[Plan().name][0] == pytest.approx(squares / data.weight.sum())
-
-
-def test_plans_have_names():
-    names = {Plan(columns, 3, power).name for columns in (False, True) for power in (MILD, STRONG)}
-    assert len(names) == 4
-    assert Plan(rounds=2).name == Plan().name
+    learnt = learn_metric(data, SphereKernel(bias, 0.5), ridge=ridge, rounds=2, judged=True, **PLAIN)
+    squares, metrics = np.zeros(3), [np.eye(3)] * 4
+    for place in range(3):
+        for fold, (kept, held) in enumerate(data.folds(4)):
+            last = bias * typical_norm(kept.X @ metrics[fold], kept.weights)
+            (inputs, norms), (others, _) = (lift_rows(one @ metrics[fold], last) for one in (kept.X, held.X[held.row]))
+            noise = ridge * firing_probability(0.5) / kept.weights
+            alpha = np.linalg.solve(limit_kernel(inputs @ inputs.T, 0.5) + np.diag(noise), kept.targets)
+            outputs = limit_kernel(others @ inputs.T, 0.5, symmetric=False) @ alpha
+            squares[place] += held.weight @ (outputs - held.target)[:, 0] ** 2
+            by_row = row_gradients(
+                limit_gradients(inputs, alpha, slopes_of(inputs)), inputs=inputs, norms=norms, columns=3
+            )
+            outer = outer_product(by_row, weights=kept.weights)
+            metrics[fold] = next_metric(metrics[fold] @ outer @ metrics[fold].T, metric=metrics[fold], power=POWER)
+    assert learnt.errors == pytest.approx(squares / data.weight.sum(), rel=1e-5)
 
 
 def test_sums_of_outputs_lead_to_nearly_the_same_metric():
@@ -218,15 +216,54 @@ def test_noise_is_not_learnt():
     rows = np.random.default_rng(6).normal(size=(80, 5))
     np.testing.assert_array_equal(next_metric(np.zeros((5, 5)), metric=np.eye(5), power=0.25), np.eye(5))
     nothing = Observations.merged(rows, np.zeros((80, 1)))
-    for columns in (False, True):
-        learning = choose_plan(nothing, KERNEL, ridge=None, guess=1e-2, columns=columns, backend=CPU)
-        assert learning.plan == Plan()
+    learnt = learn_metric(nothing, KERNEL, ridge=None, rounds=None, judged=True, **PLAIN)
+    assert learnt.rounds == 0
+    assert learnt.kernel == KERNEL
+
+
+class TestOrder:
+    """Rows are a set: neither choices nor the model depend on their order."""
+
+    @staticmethod
+    def tables():
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.normal(size=(400, 2)), rng.integers(0, 6, size=400), rng.exponential(size=400)])
+        y = np.exp(np.sin(2 * X[:, 0]) + X[:, 1] * (X[:, 2] % 2) + 0.3 * rng.normal(size=400))
+        return X, y, rng.integers(1, 4, size=400).astype(float)
+
+    @pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"loss": "quantile"}, {"loss": "poisson"}], ids=str)
+    @pytest.mark.parametrize("way", ["few", "exact", "centres"])
+    def test_a_regressor_does_not_depend_on_it(self, way, options):
+        X, y, weights = self.tables()
+        order = np.random.default_rng(1).permutation(400)
+        model = ThresherRegressor(**options, approximation="centres" if way == "centres" else "auto")
+        model = model if way == "few" else of_few(model, chosen_on=200, held=60, bias_rows=100)
+        self.check(model, X, y, weights, order, lambda one: one.predict(X))
+
+    @pytest.mark.parametrize("way", ["few", "exact"])
+    def test_a_classifier_does_not_depend_on_it(self, way):
+        X, y, weights = self.tables()
+        order = np.random.default_rng(1).permutation(400)
+        model = ThresherClassifier() if way == "few" else of_few(ThresherClassifier(), chosen_on=200, held=60)
+        self.check(model, X, np.digitize(y, [0.5, 2.0]), weights, order, lambda one: one.predict_proba(X))
+
+    def check(self, model, X, y, weights, order, predict):
+        one = model.fit(X, y, weights)
+        before, said, told = one.choices_, predict(one), one.model_.inputs
+        other = model.fit(X[order], y[order], weights[order])
+        assert [(choice.name, choice.taken) for choice in other.choices_] == [
+            (choice.name, choice.taken) for choice in before
+        ]
+        for choice, same in zip(before, other.choices_, strict=True):
+            assert choice.tried == pytest.approx(same.tried, rel=1e-4)
+        np.testing.assert_allclose(other.model_.inputs, told, atol=1e-5)  # metrics are learnt in single precision
+        np.testing.assert_allclose(predict(other), said, rtol=1e-3, atol=1e-3 * np.std(said))
 
 
 class TestShareOfAGuess:
     """The error on rows left out means the same for every kind of target: 1 is what their mean as a guess gets."""
 
-    OPTIONS = {"width": float("inf"), "shift": 0.5, "bias": 1.0, "feature_learning": 0, "scale": "standardise"}  # noqa: RUF012
+    OPTIONS = {"bias": 1.0, "feature_learning": 0}  # noqa: RUF012
 
     @pytest.mark.parametrize(
         "kind", ["one target", "three targets", "two classes", "rare class", "four classes", "labels"]
@@ -243,16 +280,12 @@ class TestShareOfAGuess:
         model = estimator(ridge=1e4, **self.OPTIONS).fit(X, y)
         assert model.loo_share_ == pytest.approx(1.0, rel=0.05)
 
-    @pytest.mark.parametrize("target", ["linear", "log"])
+    @pytest.mark.parametrize("target", [None, "log"])
     def test_it_is_1_less_r2_in_units_of_the_target(self, target):
         rng = np.random.default_rng(1)
         X = rng.normal(size=(40, 2))
         y = np.exp(2 * X[:, 0] + 0.3 * rng.normal(size=40))
-        made = ThresherRegressor(ridge=0.1, target=target, **self.OPTIONS)
+        made = ThresherRegressor(ridge=0.1, target_transform=target, **self.OPTIONS)
         predicted = [clone(made).fit(np.delete(X, k, 0), np.delete(y, k)).predict(X[[k]])[0] for k in range(40)]
         expected = np.sum((y - predicted) ** 2) / np.sum((y - y.mean()) ** 2)
         assert made.fit(X, y).loo_share_ == pytest.approx(expected, rel=0.25)  # scales are those of all rows
-
-    def test_without_a_ridge_it_is_not_known(self):
-        X = np.random.default_rng(0).normal(size=(10, 2))
-        assert np.isnan(ThresherRegressor(ridge=0, width=512).fit(X, X[:, 0]).loo_share_)

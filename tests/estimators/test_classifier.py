@@ -8,12 +8,9 @@ from scipy import sparse
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import log_loss
 
-from thresher import InvalidInput, ThresherClassifier, ThresherRegressor, TooNarrow
-from thresher.estimators.pipeline import budget
+from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 
-SMALL = {"width": 512, "random_state": 0}
-FIXED = {"width": 128, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.3, "feature_learning": 0}
-FIXED |= {"scale": "standardise"}
+FIXED = {"bias": 1.0, "ridge": 0.3, "feature_learning": 0}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +24,7 @@ def rare():
 class TestProbabilities:
     def test_they_are_calibrated_and_agree_with_labels(self):
         X, y = make_moons(2000, noise=0.35, random_state=0)
-        model = ThresherClassifier(**SMALL).fit(X[:300], y[:300])
+        model = ThresherClassifier().fit(X[:300], y[:300])
         chances = model.predict_proba(X[300:])
         np.testing.assert_allclose(chances.sum(axis=1), 1)
         np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X[300:]))
@@ -49,27 +46,22 @@ class TestProbabilities:
 
     def test_they_are_never_certain(self, iris):
         X, y = iris
-        assert ThresherClassifier(**SMALL).fit(X[::5], y[::5]).predict_proba(X).max() < 1 - 1e-6
+        assert ThresherClassifier().fit(X[::5], y[::5]).predict_proba(X).max() < 1 - 1e-6
 
-    def test_a_hundred_classes_share_the_neurons(self):
+    def test_a_hundred_classes(self):
         rng = np.random.default_rng(0)
         centres = rng.normal(size=(100, 16))
         y = np.repeat(np.arange(100), 4)
         X = centres[y] + 0.3 * rng.normal(size=(400, 16))
-        width = ThresherClassifier()._width(400, 100)  # that is compared with the limit
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TooNarrow)
-            model = ThresherClassifier(width=width, random_state=0, feature_learning=0).fit(X, y)
-        assert len(model.networks_) == 100
-        assert sum(network.width for network in model.networks_) <= budget._MOST_NEURONS
-        assert len({network.settings for network in model.networks_}) == 1
+        model = ThresherClassifier(feature_learning=0).fit(X, y)
+        assert model.model_.alpha.shape == (400, 100)
         assert model.score(centres, np.arange(100)) > 0.9
 
     def test_rows_torn_between_classes_are_no_failure(self, diabetes):
         X, *_ = diabetes
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            torn = ThresherClassifier(**SMALL).fit(np.repeat(X[:40], 2, axis=0), np.tile([0, 1], 40))
+            torn = ThresherClassifier().fit(np.repeat(X[:40], 2, axis=0), np.tile([0, 1], 40))
         np.testing.assert_allclose(torn.predict_proba(X), 0.5, atol=0.05)
 
 
@@ -99,7 +91,7 @@ class TestWeightsOfClasses:
     def test_they_do_not_make_more_observations(self, rare):
         """Ten times the importance of all is nothing; ten times the weight is ten observations of each."""
         X, y = rare
-        options = {**FIXED, "ridge": "auto", "width": float("inf")}
+        options = {**FIXED, "ridge": "auto"}
         plain, heavy = (
             ThresherClassifier(class_weight=given, **options).fit(X, y) for given in (None, {"rare": 10, "often": 10})
         )
@@ -158,7 +150,7 @@ class TestSeveralLabels:
 
     def test_choices_are_shared_and_it_learns(self, table):
         X, Y = table
-        model = ThresherClassifier(**SMALL).fit(X[:80], Y[:80])
+        model = ThresherClassifier().fit(X[:80], Y[:80])
         chances = model.predict_proba(X[80:])
         for label in range(3):
             share = np.full(40, Y[:80, label].mean())
@@ -195,12 +187,14 @@ def test_sparse_rows_are_rows(kind):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"scale": "minmax"}, "scale must be one of 'auto', 'standardise', 'robust'"),
-        ({"start": "halton"}, "start must be one of 'random', 'hadamard'; got 'halton'"),
-        ({"feature_learning": "rows"}, "feature_learning must be .auto., .columns. or a number"),
+        ({"feature_learning": "columns"}, "feature_learning must be 'auto' or a number of rounds; got 'columns'"),
         ({"feature_learning": -1}, "feature_learning must be at least 0"),
-        ({"callbacks": 3}, "callbacks must be a list"),
-        ({"callbacks": ["later"]}, "a callback must be a Callback object or a function"),
+        (
+            {"loss": "squared"},
+            "loss must be one of 'squared_error', .*; got 'squared'|one of 'log_loss', .*; got 'squared'",
+        ),
+        ({"parts": "rows"}, "parts must be one of 'auto', 'all', 'columns', 'pairs'; got 'rows'"),
+        ({"approximation": "some"}, "approximation must be one of 'auto', 'exact', 'centres', 'leaves'; got 'some'"),
     ],
 )
 @pytest.mark.parametrize("kind", [ThresherClassifier, ThresherRegressor])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from few import LAYER, MIXED, of_few, with_parts
-from mixed_table import LIMIT, table, told
+from mixed_table import FIXED, table, told
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -27,7 +27,7 @@ PARTS = ["columns", "pairs", MIXED, LAYER, (0.3, 0.3, 0.2, 0.2), (0.2, 0.3, 0.5,
 def model():
     X, y = table(25)
     weights = np.random.default_rng(3).uniform(0.5, 2, len(y))
-    return ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y, weights), X
+    return ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y, weights), X
 
 
 @pytest.fixture(scope="module")
@@ -49,46 +49,46 @@ class TestSums:
     def test_terms_add_up_to_predictions_of_a_table_of_all_kinds(self, parts):
         X, y = table()
         new, _ = table(20, seed=1)
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, y)
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), parts).fit(X, y)
         effects = add_up(model, new, pairs=3)
         assert effects.names[:6] == tuple(X.columns)
         assert effects.names[-1] == "rest"
         assert ("other pairs" in effects.names) == (model.parts_.pairs > 0)
-        assert len(model.lift_.angles_) > 6  # dates and missing numbers are several units of one column
+        assert len(model.model_.lift.angles_) > 6  # dates and missing numbers are several units of one column
         assert not effects.values[:, 5].any()  # a column that does not vary has no effect
 
     def test_several_outputs(self):
         X, y = table()
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, np.column_stack([y, y**2, -y]))
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, np.column_stack([y, y**2, -y]))
         effects = add_up(model, X)
         assert effects.values.shape == (60, len(effects.names), 3)
         assert effects.intercept.shape == (3,)
 
     def test_logarithms(self):
         X, y = table()
-        model = ThresherRegressor(parts="pairs", target="log", **LIMIT).fit(X, np.exp(y))
-        assert model.target_ == "log"
+        model = ThresherRegressor(parts="pairs", target_transform="log", **FIXED).fit(X, np.exp(y))
+        assert model.predictive_.floor is not None
         add_up(model, X)
 
     @pytest.mark.parametrize("classes", [2, 3])
     def test_scores_of_classes(self, classes):
         X, y = table()
         labels = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
-        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, labels)
+        model = with_parts(ThresherClassifier(**FIXED), MIXED).fit(X, labels)
         effects = add_up(model, X)
         assert effects.values.ndim == (2 if classes == 2 else 3)
 
     @pytest.mark.parametrize("way", ["both", "instead"])
     def test_whole_numbers_as_indicators(self, way, monkeypatch):
+        from thresher.estimators import fit
         from thresher.estimators.data.single_columns import Indicators
-        from thresher.estimators.pipeline import pipeline
 
         X, y = table(120)
         monkeypatch.setattr(
-            pipeline, "choose_indicators", lambda data, options: Indicators.of(data.X, [1], instead=way == "instead")
+            fit, "choose_indicators", lambda data, _: (Indicators.of(data.X, [1], instead=way == "instead"), {})
         )
         rows = X[["size", "rooms"]].to_numpy(float)
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(rows, y)
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(rows, y)
         assert unit_columns(model).tolist() == ([0, 1, 1] if way == "both" else [0, 1])
         effects = add_up(model, rows)
         assert effects.names == ("x0", "x1", "x0 & x1", "rest")
@@ -97,7 +97,7 @@ class TestSums:
     def test_several_labels_and_a_column_that_is_called_rest(self):
         X, y = table()
         X = X.rename(columns={"rooms": "rest"})
-        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, np.column_stack([y > 0, y > 1]).astype(int))
+        model = with_parts(ThresherClassifier(**FIXED), MIXED).fit(X, np.column_stack([y > 0, y > 1]).astype(int))
         effects = add_up(model, X)
         assert effects.values.shape[2] == 2
         assert effects.names[-1] == "(rest)"
@@ -107,8 +107,8 @@ class TestSums:
     @pytest.mark.parametrize("names", [["a", "b", "a & b"], ["b & a", "a", "a & b"], ["rest", "other pairs", "(rest)"]])
     def test_columns_with_names_of_terms(self, names, rows):
         X, y = rows
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(pd.DataFrame(X, columns=names), y)
-        plain = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(pd.DataFrame(X, columns=names), y)
+        plain = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y)
         for pairs in (1, 3):
             found = model.effects(pd.DataFrame(X, columns=names), pairs=pairs).names
             assert len(set(found)) == len(found) == len(plain.effects(X, pairs=pairs).names)
@@ -116,16 +116,15 @@ class TestSums:
         both = next(one for one in model._curves(most=99) if one["kind"] == "pair")
         assert both["columns"] == names[1:]  # the pair of the table
 
-    def test_networks_and_models_without_parts_are_all_rest_and_say_so(self):
+    def test_a_model_without_parts_is_all_rest_and_says_so(self):
         X, y = table()
-        for more in ({"width": 64}, {"width": float("inf")}):
-            model = ThresherRegressor(parts="all", target="linear", **{**LIMIT, **more}).fit(X, y)
-            with pytest.warns(UserWarning, match="parts='columns'"):
-                effects = add_up(model, X)
-            assert not effects.values[:, :-1].any()
-            np.testing.assert_allclose(effects.values[:, -1].mean(), 0, atol=1e-9)
-            assert model.effect_shares_["rest"] == 1.0
-            np.testing.assert_allclose(model.explain(X).prediction, model.predict(X), atol=1e-9)
+        model = ThresherRegressor(parts="all", target_transform=None, **FIXED).fit(X, y)
+        with pytest.warns(UserWarning, match="parts='columns'"):
+            effects = add_up(model, X)
+        assert not effects.values[:, :-1].any()
+        np.testing.assert_allclose(effects.values[:, -1].mean(), 0, atol=1e-9)
+        assert model.effect_shares_["rest"] == 1.0
+        np.testing.assert_allclose(model.explain(X).prediction, model.predict(X), atol=1e-9)
 
 
 class TestMeans:
@@ -134,7 +133,7 @@ class TestMeans:
     def test_main_effects_and_the_rest_have_mean_zero_over_training_rows(self, parts, weighted):
         X, y = table()
         weights = np.random.default_rng(2).uniform(0.2, 3, len(y)) if weighted else None
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, y, weights)
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), parts).fit(X, y, weights)
         effects = model.effects(X)
         means = np.average(effects.values, axis=0, weights=weights)
         chosen = [name in X.columns or name == "rest" for name in effects.names]
@@ -144,7 +143,7 @@ class TestMeans:
 
     def test_an_effect_of_a_pair_has_mean_zero_over_either_column(self):
         X, y = table()
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y)
         for fixed, name in (("size", "colour"), ("colour", "size")):
             rows = X.assign(**{fixed: X[fixed].iloc[7]})
             effects = model.effects(rows, pairs=20)
@@ -168,11 +167,11 @@ class TestDefinition:
 
     def naive_terms(self, model, inputs):
         """Effects of the first of inputs, and their variances in units of the kernel."""
-        parts, columns = model._kernel.parts, unit_columns(model)
-        _, single, pair, _ = parts.factors(model._kernel.diagonal)
-        angles = np.vstack([model.inputs_, inputs[:1]])[:, -parts.columns :]
+        parts, columns = model.model_.kernel.parts, unit_columns(model)
+        _, single, pair, _ = parts.factors(model.model_.kernel.diagonal)
+        angles = np.vstack([model.model_.inputs, inputs[:1]])[:, -parts.columns :]
         kernels = np.stack([column_kernel(one, one) for one in angles.T])
-        n, weights = len(model.inputs_), 1 / model.penalty_
+        n, weights = len(model.model_.inputs), 1 / model.model_.penalty
         here = np.eye(n + 1)
         units = range(len(columns))
         values = [
@@ -183,23 +182,25 @@ class TestDefinition:
         def covariance(one, other):
             return naive_effects.covariance_of(one, other, kernels, single, 2 * pair)
 
-        matrix = np.array([[covariance(one, other) for other in values] for one in values]) + np.diag(model.penalty_)
+        matrix = np.array([[covariance(one, other) for other in values] for one in values]) + np.diag(
+            model.model_.penalty
+        )
         seen = np.unique(columns)
         terms = {column: naive_effects.main_functional(weights, column, columns) for column in seen}
         terms |= {(a, b): naive_effects.pair_functional(weights, a, b, columns) for a in seen for b in seen if a < b}
         found = {}
         for name, term in terms.items():
             v = np.array([covariance(term, one) for one in values])
-            found[name] = v @ model.alpha_[:, 0], covariance(term, term) - v @ np.linalg.solve(matrix, v)
-        amplitude = model.alpha_[:, 0] @ (matrix @ model.alpha_[:, 0]) / n
+            found[name] = v @ model.model_.alpha[:, 0], covariance(term, term) - v @ np.linalg.solve(matrix, v)
+        amplitude = model.model_.alpha[:, 0] @ (matrix @ model.model_.alpha[:, 0]) / n
         return found, amplitude
 
     def test_values_and_errors_are_those_of_the_definition(self, model):
         model, X = model
         new = table(3, seed=5)[0]
-        found, amplitude = self.naive_terms(model, model.lift_.transform(model.encoder_.transform(new)))
+        found, amplitude = self.naive_terms(model, model.model_.lift.transform(model.encoder_.transform(new)))
         effects = model.effects(new, pairs=20, return_std=True)
-        unit = model.target_scaling_.unit[0]
+        unit = model.predictive_.unit[0]
         assert len(found) == 15
         for name, (value, variance) in found.items():
             words = X.columns[name] if np.ndim(name) == 0 else " & ".join(X.columns[list(name)])
@@ -262,20 +263,20 @@ class TestDefinition:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(40, 1 if parts == "columns" else 3))
         weights = rng.uniform(0.5, 2, 40)
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), parts).fit(X, np.sin(X[:, 0]), weights)
-        inputs = model.lift_.transform(X)
-        kernel = limit_cross(inputs, inputs, model.shift_, parts=model._kernel.parts)
-        order = [int(np.flatnonzero(np.isclose(model.inputs_, one, atol=1e-12).all(axis=1))[0]) for one in inputs]
-        penalty = np.diag(model.penalty_[order])
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), parts).fit(X, np.sin(X[:, 0]), weights)
+        inputs = model.model_.lift.transform(X)
+        kernel = limit_cross(inputs, inputs, model.model_.kernel.shift, parts=model.model_.kernel.parts)
+        order = [int(np.flatnonzero(np.isclose(model.model_.inputs, one, atol=1e-12).all(axis=1))[0]) for one in inputs]
+        penalty = np.diag(model.model_.penalty[order])
         covariance = kernel - kernel @ np.linalg.solve(kernel + penalty, kernel)
         centre = np.eye(40) - weights / weights.sum()
-        expected = np.diag(centre @ covariance @ centre.T) * model._amplitude()[0] * model.target_scaling_.unit**2
+        expected = np.diag(centre @ covariance @ centre.T) * model._amplitude()[0] * model.predictive_.unit**2
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = model.effects(X, return_std=True)
         place = 0 if parts == "columns" else -1
         np.testing.assert_allclose(found.std[:, place] ** 2, expected, rtol=1e-6)
-        targets = (np.sin(X[:, 0]) - model.target_scaling_.mean) / model.target_scaling_.unit
+        targets = (np.sin(X[:, 0]) - model.predictive_.mean) / model.predictive_.unit
         likely = targets @ np.linalg.solve(kernel + penalty, targets) / 40
         assert model._amplitude()[0] == pytest.approx(likely)
 
@@ -287,7 +288,7 @@ class TestTruth:
         X = rng.normal(size=(300, 3))
         truth = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] ** 2 / 2, 0 * X[:, 2]])
         y = truth.sum(axis=1) + noise * rng.normal(size=300)
-        model = ThresherRegressor(parts="columns", target="linear", random_state=0).fit(X, y)
+        model = ThresherRegressor(parts="columns", target_transform=None).fit(X, y)
         effects = model.effects(X, return_std=True)
         away = np.abs(effects.values[:, :3] - truth + truth.mean(axis=0)) / effects.std[:, :3]
         assert (away < 2).mean() > 0.85
@@ -299,7 +300,7 @@ class TestTruth:
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, size=(400, 3))
         y = X[:, 0] * X[:, 1] + X[:, 2]  # variances 1/9 and 1/3
-        model = ThresherRegressor(parts="pairs", target="linear", random_state=0).fit(X, y)
+        model = ThresherRegressor(parts="pairs", target_transform=None).fit(X, y)
         shares = model.effect_shares_
         assert sum(shares.values()) == pytest.approx(1.0)
         assert shares["x2"] == pytest.approx(0.75, abs=0.05)
@@ -311,11 +312,11 @@ class TestTruth:
         rng = np.random.default_rng(0)
         first = rng.uniform(-1, 1, 300)
         X = np.column_stack([first, first + 1e-3 * rng.normal(size=300)])
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, first**2)
-        made, rows = model._decomposition(), model.inputs_
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, first**2)
+        made, rows = model._decomposition(), model.model_.inputs
         kernel = [column_kernel(one, one) for one in rows[:, -2:].T]
         centred = [one - one.mean(axis=0) for one in kernel]
-        values = made.pair * np.einsum("si,ti,io->sto", *centred, model.alpha_)
+        values = made.pair * np.einsum("si,ti,io->sto", *centred, model.model_.alpha)
         assert model._variances().pairs[0, 1] == pytest.approx((values**2).mean(), rel=0.1)
 
     def test_rows_are_drawn_by_their_weights(self):
@@ -328,7 +329,7 @@ class TestTruth:
 class TestFiles:
     def test_a_loaded_and_a_pickled_model_have_the_same_effects(self, tmp_path):
         X, y = table()
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), MIXED).fit(X, y)
         wanted = model.effects(X, return_std=True)
         model.save(tmp_path / "model")
         for other in (thresher.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
@@ -341,7 +342,7 @@ class TestFiles:
 
     def test_another_fit_forgets_what_was_computed(self):
         X, y = table()
-        model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+        model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y)
         before = model.effect_shares_
         model.fit(X, X["size"])
         add_up(model, X)
@@ -351,10 +352,12 @@ class TestFiles:
 class TestManyRows:
     def test_pivots_tell_what_all_rows_do(self, rows):
         X, y = rows
-        more = {**LIMIT, "ridge": 0.3}
-        exact = ThresherRegressor(parts="pairs", target="linear", **more).fit(X, y).effects(X[:50], return_std=True)
-        model = of_few(ThresherRegressor(parts="pairs", target="linear", **more)).fit(X, y)
-        assert model.pivots_ is not None
+        more = {**FIXED, "ridge": 0.3}
+        exact = (
+            ThresherRegressor(parts="pairs", target_transform=None, **more).fit(X, y).effects(X[:50], return_std=True)
+        )
+        model = of_few(ThresherRegressor(parts="pairs", target_transform=None, **more)).fit(X, y)
+        assert model.model_.pivots is not None
         found = model.effects(X[:50], return_std=True)
         sums = found.intercept + found.values.sum(axis=1)
         np.testing.assert_allclose(sums, model.predict(X[:50]), atol=1e-4)
@@ -365,8 +368,10 @@ class TestManyRows:
 
     def test_centres(self, rows):
         X, y = rows
-        model = of_few(ThresherRegressor(parts="pairs", target="linear", approximation="centres", **LIMIT)).fit(X, y)
-        assert len(model.inputs_) < 400
+        model = of_few(ThresherRegressor(parts="pairs", target_transform=None, approximation="centres", **FIXED)).fit(
+            X, y
+        )
+        assert len(model.model_.inputs) < 400
         found = model.effects(X, return_std=True)
         np.testing.assert_allclose(found.intercept + found.values.sum(axis=1), model.predict(X), atol=1e-3)
         assert np.isnan(found.std[:, :3]).all()
@@ -378,7 +383,7 @@ class TestSabotage:
     @pytest.mark.parametrize("fault", ["means", "pair", "inside", "rest"])
     def test_sums_notice(self, fault, monkeypatch):
         X, y = table()
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), (0.3, 0.3, 0.4)).fit(X, y)
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), (0.3, 0.3, 0.4)).fit(X, y)
         add_up(model, X)
         model._forget_effects()
         if fault == "means":
@@ -402,12 +407,9 @@ class TestSabotage:
 
 def test_refusals():
     X, y = table()
-    model = ThresherRegressor(parts="pairs", target="linear", **LIMIT)
+    model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED)
     with pytest.raises(Exception, match="not fitted"):
         model.effects(X)
     model.fit(X, y)
     with pytest.raises(InvalidInput, match="pairs"):
         model.effects(X, pairs=-1)
-    plain = ThresherRegressor(ridge=0, width=4096, random_state=0).fit(X, y)
-    with pytest.raises(InvalidInput, match="ridge=0"), pytest.warns(UserWarning, match="rest"):
-        plain.effects(X, return_std=True)

@@ -14,27 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from thresher import Callback, InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
-from thresher.estimators.models import intervals
-from thresher.estimators.pipeline import budget
+from thresher import InvalidInput, SphereLift, ThresherClassifier, ThresherRegressor
+from thresher.estimators import intervals, memory
 from thresher.estimators.progress import Progress
+from thresher.theory import Shares
 
-SMALL = {"width": 512, "random_state": 0}
-TWICE = "the same row comes with different targets, which ridge=0 refuses"
-EXACT = {
-    **dict.fromkeys([f"check_estimator_sparse_{one}" for one in ("tag", "array", "matrix")], TWICE),
-    **dict.fromkeys(
-        ["check_classifiers_multilabel_representation_invariance"]
-        + [
-            f"check_classifiers_multilabel_output_format_{one}"
-            for one in ("predict", "predict_proba", "decision_function")
-        ],
-        TWICE,
-    ),
-    "check_class_weight_classifiers": "every row is met, whatever its class counts",
-    "check_methods_subset_invariance": "outputs are in single precision, as those of thresher.train",
-}
-FIXED = {"shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0, "width": 128, "random_state": 0}
+FIXED = {"bias": 1.0, "ridge": 0.1, "feature_learning": 0}
 
 
 @parametrize_with_checks([SphereLift(), ThresherRegressor(**FIXED), ThresherClassifier(**FIXED)])
@@ -44,16 +29,8 @@ def test_scikit_learn_accepts_it(estimator, check):
 
 @pytest.mark.thorough
 @parametrize_with_checks(
-    [
-        ThresherRegressor(width=128),
-        ThresherClassifier(width=128),
-        ThresherRegressor(width=float("inf")),
-        ThresherRegressor(width=1024, ridge=0, max_iterations=30),
-        ThresherClassifier(width=1024, ridge=0, max_iterations=30),
-    ],
-    expected_failed_checks=lambda estimator: EXACT if getattr(estimator, "ridge", "auto") == 0 else {},
+    [ThresherRegressor(), ThresherClassifier(), *(ThresherRegressor(loss=one) for one in ("huber", "quantile"))]
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of narrow networks with ridge=0
 def test_scikit_learn_accepts_defaults(estimator, check):
     check(estimator)
 
@@ -62,35 +39,41 @@ class TestParameters:
     @pytest.mark.parametrize(
         ("parameters", "message"),
         [
-            ({"width": 0}, "width must be at least 1"),
-            ({"width": "wide"}, "width must be a whole number"),
-            ({"shift": -1.0}, "shift must be at least 0"),
-            ({"ridge": -1.0}, "ridge must be at least 0"),
+            ({"ridge": 0.0}, "ridge must be above 0"),
+            ({"ridge": -1.0}, "ridge must be above 0"),
+            ({"ridge": "large"}, "ridge must be a number"),
             ({"bias": "big"}, "bias must be a number"),
+            ({"bias": -1.0}, "bias must be at least 0"),
             ({"feature_learning": -1}, "feature_learning must be at least 0"),
-            ({"scale": "log10"}, "scale must be one of"),
-            ({"max_iterations": 0}, "max_iterations must be at least 1"),
+            ({"feature_learning": 1.5}, "feature_learning must be a whole number"),
+            ({"target_transform": "linear"}, "target_transform must be one of"),
+            ({"quantiles": [0.5, 1.5], "loss": "quantile"}, "quantiles must be numbers between 0 and 1"),
             ({"n_jobs": 0}, "n_jobs must be a number of threads"),
-            ({"bias": 0.0, "scale": "none"}, "has no direction"),
+            ({"bias": 0.0, "parts": "all"}, "has no direction"),
+            ({"bias": 0.0, "approximation": "leaves"}, "leaves need a bias above 0"),
         ],
     )
     def test_bad_ones_are_named(self, parameters, message):
-        X = np.vstack([np.zeros(2), np.eye(2), [[1, 2]]])
+        X = np.vstack([np.zeros(2), np.eye(2), -np.eye(2)])
         with pytest.raises(InvalidInput, match=message):
-            ThresherRegressor(**{"width": 64, **parameters}).fit(X, [0.0, 1.0, 2.0, 3.0])
+            ThresherRegressor(**parameters).fit(X, [0.0, 1.0, 2.0, 3.0, 4.0])
 
     def test_choices_are_reported_and_can_be_made_by_hand(self, regressor, diabetes):
         X, y, *_ = diabetes
         assert regressor.loo_error_ < 1
-        assert (regressor.bias_, regressor.shift_) in {(bias, shift) for bias, shift, *_ in regressor.tried_}
-        options = {"shift": 0.3, "bias": 0.7, "ridge": 0.02, "feature_learning": 2, "scale": "rank"}
-        fixed = ThresherRegressor(**options, **SMALL).fit(X, y)
-        assert {name: getattr(fixed, f"{name}_") for name in options} == options
-        assert fixed.lift_.metric is not None
-        assert not fixed.columns_weighed_
-        weighed = ThresherRegressor(feature_learning="columns", **SMALL).fit(X, y)
-        assert weighed.columns_weighed_
-        assert weighed.lift_.weights.shape == (10,)
+        for choice in regressor.choices_:
+            assert not choice.tried or choice.taken in choice.tried, choice
+        assert min(regressor.choices_["bias"].tried, key=regressor.choices_["bias"].tried.get) == f"{regressor.bias_:g}"
+        said = str(regressor.choices_)
+        assert said == repr(regressor.choices_)
+        assert [line.split("  ")[0] for line in said.splitlines()] == [choice.name for choice in regressor.choices_]
+        fixed = ThresherRegressor(bias=0.7, ridge=0.02, feature_learning=2, target_transform=None, parts="all")
+        fixed.fit(X, y)
+        assert (fixed.bias_, fixed.ridge_) == (0.7, 0.02)
+        assert fixed.parts_ == Shares()
+        assert fixed.choices_["rounds of the metric"].taken == "2"
+        assert fixed.model_.lift.metric is not None
+        assert fixed.predictive_.floor is None
 
     def test_a_failed_fit_leaves_the_old_model_alone(self, diabetes):
         X, y, others, _ = diabetes
@@ -100,20 +83,17 @@ class TestParameters:
             model.set_params(ridge=-1.0).fit(X, 1e6 * y)
         np.testing.assert_array_equal(model.predict(others), before)
 
-    def test_results_depend_on_the_seed_and_not_on_threads(self, diabetes):
+    @pytest.mark.parametrize("options", [{}, {"loss": "quantile"}, {"target_transform": "log"}])
+    def test_results_depend_neither_on_the_seed_nor_on_threads(self, options, diabetes):
         X, y, others, _ = diabetes
-        first, again, other = (
-            ThresherRegressor(random_state=seed, n_jobs=jobs, feature_learning=0, width=4096).fit(X, y).predict(others)
-            for seed, jobs in ((0, 1), (0, 2), (1, 2))
+        first, *rest = (
+            ThresherRegressor(random_state=seed, n_jobs=jobs, **options).fit(X, y)
+            for seed, jobs in ((0, 1), (0, 2), (1, None))
         )
-        np.testing.assert_array_equal(first, again)
-        assert not np.array_equal(first, other)
-
-    @pytest.mark.parametrize("sequence", ["random", "hadamard"])
-    def test_start_rows_come_from_where_they_were_asked_for(self, diabetes, sequence):
-        X, y, *_ = diabetes
-        model = ThresherRegressor(start=sequence, **FIXED).fit(X, y)
-        assert model.networks_[0].settings.start.sequence == sequence
+        for other in rest:
+            assert other.choices_ == first.choices_
+            np.testing.assert_array_equal(other.model_.alpha, first.model_.alpha)
+            np.testing.assert_array_equal(other.predict(others), first.predict(others))
 
 
 def test_frames_names_pipelines_and_searches(diabetes):
@@ -124,12 +104,12 @@ def test_frames_names_pipelines_and_searches(diabetes):
         model = ThresherRegressor(**FIXED).fit(frame(dict(zip(names, X.T, strict=True))), y)
         assert list(model.feature_names_in_) == names
         np.testing.assert_allclose(model.predict(frame(dict(zip(names, others.T, strict=True)))), plain)
-    chain = make_pipeline(StandardScaler(), ThresherRegressor(feature_learning=0, **SMALL))
+    chain = make_pipeline(StandardScaler(), ThresherRegressor(feature_learning=0))
     assert cross_val_score(chain, X, y, cv=3).mean() > 0.2
     options = {**FIXED, "ridge": "auto"}
-    search = GridSearchCV(ThresherRegressor(**options), {"shift": [0.0, 1.0]}, cv=2).fit(X, y)
-    assert search.best_params_["shift"] in (0.0, 1.0)
-    assert clone(search.best_estimator_).get_params()["width"] == 128
+    search = GridSearchCV(ThresherRegressor(**options), {"parts": ["all", "pairs"]}, cv=2).fit(X, y)
+    assert search.best_params_["parts"] in ("all", "pairs")
+    assert clone(search.best_estimator_).get_params()["bias"] == 1.0
     lifted = SphereLift().set_output(transform="pandas").fit_transform(pd.DataFrame(X, columns=names))
     assert lifted.shape == (200, 11)
 
@@ -138,16 +118,27 @@ class TestWeights:
     def test_they_are_repetitions(self, diabetes):
         X, y, others, _ = diabetes
         X, y, times = X[:60], y[:60], np.arange(60) % 3
-        weighted = ThresherRegressor(**SMALL).fit(X, y, sample_weight=times)
-        repeated = ThresherRegressor(**SMALL).fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+        weighted = ThresherRegressor().fit(X, y, sample_weight=times)
+        repeated = ThresherRegressor().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
         for one, other in zip(*(model.predict(others, return_std=True) for model in (weighted, repeated)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5)
-        assert not np.allclose(weighted.predict(others), ThresherRegressor(**SMALL).fit(X, y).predict(others))
+        assert not np.allclose(weighted.predict(others), ThresherRegressor().fit(X, y).predict(others))
+
+    @pytest.mark.parametrize("rows", [40, 60])  # of about so many observations on logarithms are tried
+    def test_logarithms_are_chosen_as_if_they_were_repetitions(self, rows):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(rows, 2))
+        y, times = np.exp(1.5 * X[:, 0] + 0.3 * rng.normal(size=rows)), np.tile([1, 3], rows // 2)
+        weighted = ThresherRegressor().fit(X, y, times).choices_
+        repeated = ThresherRegressor().fit(np.repeat(X, times, axis=0), np.repeat(y, times)).choices_
+        assert [(one.name, one.taken) for one in weighted] == [(one.name, one.taken) for one in repeated]
+        for one, other in zip(weighted, repeated, strict=True):
+            assert one.tried == pytest.approx(other.tried, rel=1e-6)
 
     def test_large_ones_do_not_make_a_model_sure(self, diabetes):
         """Rows would be known from their own copies: noise learnt by heart, errors of nothing, no error bars."""
         X, y, others, _ = diabetes
-        plain, weighted = (ThresherRegressor(**SMALL).fit(X, y, weight) for weight in (None, np.full(len(X), 100)))
+        plain, weighted = (ThresherRegressor().fit(X, y, weight) for weight in (None, np.full(len(X), 100)))
         assert weighted.loo_error_ == pytest.approx(plain.loo_error_)
         np.testing.assert_allclose(weighted.predict(others, return_std=True), plain.predict(others, return_std=True))
 
@@ -156,7 +147,7 @@ class TestWeights:
         X, y, others, _ = diabetes
         weights = 0.5 + 0.5 * (np.arange(100) % 2)
         plain, scaled = (
-            ThresherRegressor(**SMALL).fit(X[:100], y[:100], times * weights).predict(others, return_std=True)
+            ThresherRegressor().fit(X[:100], y[:100], times * weights).predict(others, return_std=True)
             for times in (1.0, factor)
         )
         np.testing.assert_allclose(plain, scaled, rtol=1e-4)
@@ -164,7 +155,7 @@ class TestWeights:
     def test_the_order_of_rows_does_not_matter(self, diabetes):
         X, y, others, _ = diabetes
         order = np.random.default_rng(0).permutation(100)
-        one, other = (ThresherRegressor(**SMALL).fit(X[:100][some], y[:100][some]) for some in (slice(None), order))
+        one, other = (ThresherRegressor().fit(X[:100][some], y[:100][some]) for some in (slice(None), order))
         np.testing.assert_allclose(one.predict(others), other.predict(others), rtol=1e-6)
 
     @pytest.mark.parametrize("weight", [1e-320, 1e308])
@@ -172,7 +163,7 @@ class TestWeights:
     def test_those_too_far_apart_are_refused_as_such(self, kind, weight):
         X, weights = np.arange(10.0)[:, None], np.append(np.ones(9), weight)
         with pytest.raises(InvalidInput, match="sample weights must be at most"):
-            kind(**SMALL).fit(X, np.arange(10) % 2, sample_weight=weights)
+            kind().fit(X, np.arange(10) % 2, sample_weight=weights)
 
     def test_a_lift_does_not_see_rows_without_weight(self):
         lift = SphereLift().fit([[1.0, 3.0], [1.0, 4.0], [2.0, 9.0]], sample_weight=[1, 1, 0])
@@ -197,11 +188,11 @@ def test_lifting_can_be_undone_unless_lengths_are_lost(bias):
 @pytest.mark.parametrize(("n", "outputs"), [(100, 1000), (400, 3)])
 def test_the_estimate_of_memory_covers_what_is_taken(monkeypatch, n, outputs):
     asked = []
-    monkeypatch.setattr(budget, "require", lambda taken, **_: asked.append(taken))
+    monkeypatch.setattr(memory, "require", lambda taken, **_: asked.append(taken))
     monkeypatch.setattr(intervals, "_fit_variances", lambda *_: np.ones(2))  # takes time, not memory
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(n, 3)), rng.normal(size=(n, outputs))
-    model = ThresherRegressor(width=float("inf"), feature_learning=0)
+    model = ThresherRegressor(feature_learning=0)
     model.fit(X, Y[:, :2])  # loads and compiles, whichever test is first
     asked.clear()
     gc.disable()  # what waits for the collector is memory too
@@ -216,11 +207,10 @@ def test_the_estimate_of_memory_covers_what_is_taken(monkeypatch, n, outputs):
 
 
 class TestImportances:
-    @pytest.mark.parametrize("feature_learning", ["auto", 0, "columns", 1])
+    @pytest.mark.parametrize("feature_learning", ["auto", 0, 1])
     def test_the_column_that_matters_is_found(self, feature_learning):
         X = np.random.default_rng(0).normal(size=(100, 5)) * [1, 100, 1, 0.01, 1]
-        options = {"width": 64, "random_state": 0, "feature_learning": feature_learning}
-        model = ThresherRegressor(**options).fit(X, np.sin(200 * X[:, 3]) + 0.003 * X[:, 1])
+        model = ThresherRegressor(feature_learning=feature_learning).fit(X, np.sin(200 * X[:, 3]) + 0.003 * X[:, 1])
         assert model.feature_importances_.shape == (5,)
         assert model.feature_importances_.sum() == pytest.approx(1)
         assert (model.feature_importances_ >= 0).all()
@@ -232,56 +222,21 @@ class TestImportances:
         assert classifier.metric_.shape == (4, 4)
 
     def test_nothing_matters_for_targets_that_do_not_vary(self):
-        model = ThresherRegressor(width=64, random_state=0).fit(np.arange(20.0).reshape(10, 2), np.ones(10))
+        model = ThresherRegressor().fit(np.arange(20.0).reshape(10, 2), np.ones(10))
         np.testing.assert_allclose(model.feature_importances_, 0.5)
 
 
-class Watch(Callback):
-    def __init__(self):
-        self.progress, self.iterations = [], []
-
-    def on_progress(self, done, total):
-        self.progress.append((done, total))
-
-    def on_iteration(self, record):
-        self.iterations.append(record.iteration)
-
-
 class TestProgress:
-    @pytest.mark.parametrize("width", [128, float("inf")])
     @pytest.mark.parametrize("kind", [ThresherRegressor, ThresherClassifier])
-    def test_it_rises_to_the_whole(self, kind, width, diabetes):
+    def test_stages_are_printed_when_asked_for(self, kind, capsys, diabetes):
         X, y, *_ = diabetes
-        watch, told = Watch(), []
         y = np.digitize(y, [100, 150]) if kind is ThresherClassifier else y
-        kind(width=width, callbacks=[watch, told.append]).fit(X[:60], y[:60])
-        done = [part for part, _ in watch.progress]
-        assert {total for _, total in watch.progress} == {1000}
-        assert done[0] == 0
-        assert done == sorted(done)
-        assert len(set(done)) > 4
-        assert done[-1] == 1000
-        networks = 0 if width == float("inf") else 3 if kind is ThresherClassifier else 1
-        assert watch.iterations.count(0) == networks
-        assert [record.iteration for record in told] == watch.iterations
-        assert len(watch.iterations) >= 2 * networks
-
-    def test_a_callback_may_stop_the_training(self, diabetes):
-        X, y, *_ = diabetes
-        options = {**FIXED, "tol": 0.0, "max_iterations": 5}
-        stopped = ThresherRegressor(callbacks=[lambda record: record.iteration >= 1], **options).fit(X, y)
-        assert stopped.n_iter_ == 1
-        assert ThresherRegressor(**options).fit(X, y).n_iter_ > 1
-
-    def test_lines_are_printed_when_asked_for(self, capsys, diabetes):
-        X, y, *_ = diabetes
-        ThresherRegressor(verbose=1, **SMALL).fit(X[:60], y[:60])
+        kind(verbose=1).fit(X[:60], y[:60])
         out, error = capsys.readouterr()
         assert not out
-        assert "output 0, iteration 1: residual" in error
-        assert "choosing bias and shift" in error
-        assert "training" in error
-        ThresherRegressor(**FIXED).fit(X[:60], y[:60])
+        for stage in ("choosing columns", "learning features", "fitting all rows"):
+            assert stage in error
+        kind(**FIXED).fit(X[:60], y[:60])
         assert capsys.readouterr() == ("", "")
 
     def test_a_bar_is_shown_on_a_terminal_and_gone_at_the_end(self, monkeypatch):

@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 from few import MIXED, with_parts
-from mixed_table import LIMIT, table, told
+from mixed_table import FIXED, table, told
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
 
@@ -16,9 +16,9 @@ def test_shapes_are_those_of_shap(classes):
     X, y = table()
     if classes:
         labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))]
-        model = with_parts(ThresherClassifier(**LIMIT), MIXED).fit(X, labels)
+        model = with_parts(ThresherClassifier(**FIXED), MIXED).fit(X, labels)
     else:
-        model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
+        model = with_parts(ThresherRegressor(target_transform=None, **FIXED), MIXED).fit(X, y)
     one = model.explain(X[:4])
     more = (3,) if classes == 3 else ()
     assert one.values.shape == (4, 7, *more)
@@ -41,7 +41,7 @@ def test_shapes_are_those_of_shap(classes):
 
 def test_pairs_go_to_their_columns_half_and_half():
     X, y = table()
-    model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+    model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y)
     effects, one = model.effects(X, pairs=99), model.explain(X)
     expected = effects.values[:, :6].copy()
     for place, name in enumerate(effects.names[6:-1], start=6):
@@ -52,16 +52,16 @@ def test_pairs_go_to_their_columns_half_and_half():
 
 def test_one_row_as_an_array_and_as_a_row_of_a_frame():
     X, y = table()
-    model = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y)
+    model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, y)
     np.testing.assert_allclose(model.explain(X.iloc[3]).values, model.explain(X).values[3:4])
     rows = X[["size", "rooms"]].to_numpy(float)
-    plain = ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(rows, y)
+    plain = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(rows, y)
     np.testing.assert_allclose(plain.explain(rows[3]).values, plain.explain(rows).values[3:4])
 
 
 def test_a_waterfall_goes_from_the_base_value_to_the_prediction():
     X, y = table()
-    model = with_parts(ThresherRegressor(target="linear", **LIMIT), MIXED).fit(X, y)
+    model = with_parts(ThresherRegressor(target_transform=None, **FIXED), MIXED).fit(X, y)
     one = model.explain(X[:1])
     axes = one.waterfall(most=4)
     assert len(axes.patches) == 4
@@ -80,7 +80,9 @@ def test_words_of_the_table_are_drawn_as_they_are():
     """Dollars do not begin formulas, and a column that is called rest has a value."""
     X, y = table()
     X = X.rename(columns={"rooms": "rest", "age": "$a_$ $"})
-    axes = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, y).explain(X[:1]).waterfall(most=20)
+    axes = (
+        ThresherRegressor(parts="columns", target_transform=None, **FIXED).fit(X, y).explain(X[:1]).waterfall(most=20)
+    )
     words = {label.get_text() for label in axes.get_yticklabels()}
     assert any(one.startswith(r"\$a_\$ \$ ") for one in words)
     assert any(one.startswith("rest = ") for one in words)

@@ -14,7 +14,7 @@ from thresher import InvalidInput, TableEncoder, ThresherClassifier, ThresherReg
 from thresher.cli import commands
 from thresher.tables import read_table
 
-FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
+FIXED = {"random_state": 0, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
 
 
 def make_frame(n=120, seed=0):
@@ -58,7 +58,7 @@ def test_what_is_fitted_is_what_the_encoder_makes(fitted):
     model, frame, y = fitted
     rows = TableEncoder(task="regression").fit_transform(frame, y)
     bare = ThresherRegressor(**FIXED).fit(rows, y)
-    np.testing.assert_array_equal(bare.inputs_, model.inputs_)
+    np.testing.assert_array_equal(bare.model_.inputs, model.model_.inputs)
     np.testing.assert_array_equal(bare.predict(model.encoder_.transform(frame)), model.predict(frame))
 
 
@@ -133,16 +133,15 @@ def test_numbers_that_are_names():
     assert model.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("form", ["full", "recipe"])
-def test_files_keep_the_encoder(fitted, tmp_path, form):
+def test_files_keep_the_encoder(fitted, tmp_path):
     model, frame, _ = fitted
-    model.save(tmp_path / "model", form=form)
+    model.save(tmp_path / "model")
     loaded = thresher.load(tmp_path / "model")
     assert loaded.encoder_.to_json() == model.encoder_.to_json()
     strange = frame.assign(colour="mauve", city=None, age=None)
     for table in (frame, strange):
         np.testing.assert_array_equal(loaded.predict(table, return_std=True), model.predict(table, return_std=True))
-    loaded.save(tmp_path / "again", form=form)
+    loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
@@ -160,7 +159,7 @@ def test_what_the_command_line_saves_python_opens_and_the_other_way_round(tmp_pa
     frame, y = make_frame()
     labels = np.where(y > y.median(), "dear", "cheap")
     frame.assign(price=labels).to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
-    given = ["--parts", "all", "--shift", "0.5"]
+    given = ["--parts", "all"]
     run = tmp_path / "run"
     commands.main(["train", str(tmp_path / "a.csv"), *given, "--save", str(run), "--quiet"], standalone_mode=False)
     model = thresher.load(run)
@@ -183,7 +182,7 @@ def test_errors_left_out_are_those_of_new_rows_whatever_a_category_means():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=600), "city": [f"c{k}" for k in rng.integers(150, size=600)]})
     y = frame.x + rng.normal(size=600)
-    model = ThresherRegressor(width=float("inf"), random_state=0).fit(frame[:300], y[:300])
+    model = ThresherRegressor().fit(frame[:300], y[:300])
     new = ((model.predict(frame[300:]) - y[300:]) ** 2).mean() / y[:300].var()
     assert 0.8 < model.loo_error_ / new < 1.25
 
@@ -221,7 +220,7 @@ class TestLikeTheCommandLine:
         X, y = rows
         monkeypatch.chdir(tmp_path)
         np.savetxt("X.csv", np.column_stack([X, y]), delimiter=",")
-        small = ["--parts", "all", "--shift", "0.5"]
+        small = ["--parts", "all"]
         commands.main(["train", "X.csv", *small, "--save", "run"], standalone_mode=False)
         capsys.readouterr()
         model = thresher.load("run")
@@ -237,7 +236,7 @@ class TestLikeTheCommandLine:
         frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
         frame.to_csv("t.csv", index=False)
         frame[["c", "b", "a"]].assign(number=7, colour="red").to_csv("more.csv", index=False)
-        small = ["--parts", "all", "--shift", "0.5"]
+        small = ["--parts", "all"]
         commands.main(["train", "t.csv", *small, "--save", "run"], standalone_mode=False)
         capsys.readouterr()
         commands.main(["predict", "run", "t.csv"], standalone_mode=False)

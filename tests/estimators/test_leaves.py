@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput, ThresherRegressor, load
+from thresher.estimators import leaves as module
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.models import leaves as module
-from thresher.estimators.models.leaves import check_leaves, fit_leaves
+from thresher.estimators.kernel import SphereKernel
+from thresher.estimators.leaves import check_leaves, fit_leaves
 from thresher.estimators.processor import Cpu
 from thresher.theory import firing_probability, limit_kernel
 
@@ -211,13 +211,7 @@ def test_a_choice_needs_held_out_rows():
 @pytest.fixture(scope="module")
 def model():
     X, y = friedman(600)
-    options = {
-        "random_state": 0,
-        "feature_learning": 0,
-        "target": "linear",
-        "approximation": "leaves",
-        "parts": "pairs",
-    }
+    options = {"feature_learning": 0, "target_transform": None, "approximation": "leaves", "parts": "pairs"}
     return of_few(ThresherRegressor(**options), exact=500, leaf=120, leaves_judged=40).fit(X, y)
 
 
@@ -225,14 +219,14 @@ def test_a_file_says_what_the_model_says(model, tmp_path):
     X, _ = friedman(100, seed=1)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    assert again.approximation_ == "leaves"
+    assert again.model_.way == "leaves"
     for one, same in zip(again.predict(X, return_std=True), model.predict(X, return_std=True), strict=True):
         np.testing.assert_array_equal(one, same)
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
 
 
 def test_a_tree_that_is_none_is_refused(model):
-    leaves, n = model.leaves_, len(model.inputs_)
+    leaves, n = model.model_.leaves, len(model.model_.inputs)
     check_leaves(leaves, n)
     nodes = len(leaves.thresholds)
     assert nodes > 2
@@ -276,8 +270,9 @@ def boxes(n, seed=0):
 @pytest.mark.parametrize(("make", "way"), [(boxes, "leaves"), (partial(friedman, noise=2.0), "centres")])
 def test_leaves_are_taken_where_targets_jump(make, way):
     sizes = {"exact": 500, "leaf": 250, "leaves_judged": 100, "centres": 150, "more_centres": 300}
-    model = of_few(ThresherRegressor(random_state=0, feature_learning=0, target="linear"), **sizes)
+    model = of_few(ThresherRegressor(feature_learning=0, target_transform=None), **sizes)
     model.fit(*make(2000))
-    assert model.approximation_ == way
-    assert ("300 centres" in model.approximation_errors_) == (way == "centres")
-    assert model.loo_error_ == min(model.approximation_errors_.values())
+    choice = model.choices_["solve"]
+    assert model.model_.way == choice.taken == way
+    assert ("300 centres" in choice.tried) == (way == "centres")
+    assert model.loo_error_ == min(choice.tried.values())

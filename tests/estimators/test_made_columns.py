@@ -10,7 +10,7 @@ import thresher
 from thresher import NetworkRegressor, TableEncoder, ThresherClassifier, ThresherRegressor
 
 DAY = pd.Timedelta(1, "D")
-LIMIT = {"width": float("inf"), "random_state": 0}
+LIMIT = {"random_state": 0}
 
 
 def dated(n=400, seed=0):
@@ -77,7 +77,7 @@ class TestDifferences:
         assert model.feature_importances_.shape == (5,)
         assert model.feature_importances_.sum() == pytest.approx(1)
         frame, _ = dated()
-        mixed = ThresherRegressor(**LIMIT, parts="pairs").fit(*dated())
+        mixed = ThresherRegressor(**LIMIT, parts="pairs", target_transform=None).fit(*dated())
         assert next(iter(mixed.effect_shares_)) == "ended - began, days"
         found = mixed.effects(frame[:5])
         assert "ended - began, days" in found.names
@@ -101,7 +101,7 @@ class TestDifferences:
 
     def test_logarithms_learn_them(self):
         frame, y = dated()
-        model = ThresherRegressor(**LIMIT, target="log").fit(frame, np.exp(2 * y))
+        model = ThresherRegressor(**LIMIT, target_transform="log").fit(frame, np.exp(2 * y))
         assert "ended - began, days" in [one.name for one in model.encoder_.made_]
 
     def test_rows_of_weight_zero_count_for_nothing(self):

@@ -281,11 +281,11 @@ CHANGED = {
     ),
     "columns of words": (lambda m, t: m["values"].update(n_features_in_="x"), "n_features_in must be a whole number"),
     "more columns": (lambda m, t: m["values"].update(n_features_in_=5), "its encoder is of other columns"),
-    "names of other columns": (lambda m, t: m.update(names=["a"]), "its encoder is of other columns"),
+    "names of other columns": (lambda m, t: m.update(names=["a"]), "names has shape"),
     "several that is a word": (lambda m, t: m.update(several="yes"), "several is 'yes'"),
     "two outputs of one target": (lambda m, t: m.update(several=False), "several outputs for a single target"),
-    "classes": (lambda m, t: m.update(classes={"labels": [0, 1], "type": "<i8"}), "it has classes"),
-    "an unknown loss": (lambda m, t: m["parameters"].update(loss="hinge"), "the loss is 'hinge'"),
+    "an unknown loss": (lambda m, t: m.update(loss="hinge"), "the loss is 'hinge'"),
+    "no loss": (lambda m, t: m.pop("loss"), "KeyError, 'loss'"),
     "an option that is none": (lambda m, t: m["parameters"].update(wdith=1), "TypeError"),
     "a history of words": (lambda m, t: m["networks"][0]["history"][0].update(looks="many"), "looks is 'many'"),
 }  # fmt: skip
@@ -306,9 +306,29 @@ def test_what_a_file_says_is_checked(case, tmp_path):
 
 def test_clones_and_pickles(model):
     X, _ = table(seed=1)
-    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
+        assert sorted(vars(other)) == sorted(vars(model))
+        assert repr(other.result_.history) == repr(model.result_.history)
     assert clone(model).get_params() == model.get_params()
+
+
+def test_a_loss_of_ones_own_is_pickled():
+    X, y = table()
+    model = NetworkRegressor(**SMALL, loss=thresher.losses.Huber(2.0)).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert repr(again.loss) == repr(model.loss)
+
+
+def test_what_was_fitted_stays_whatever_was_set_since(tmp_path):
+    X, y = table()
+    model = NetworkRegressor(**SMALL).fit(X, y)
+    expected = model.predict(X)
+    model.set_params(loss="poisson", width=16)
+    model.save(tmp_path / "model")
+    for found in (model, thresher.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(found.predict(X), expected)
 
 
 def test_exports_predict_the_same(model):

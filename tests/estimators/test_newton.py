@@ -7,8 +7,10 @@ from scipy.special import expit, softmax
 
 from thresher import to_sphere
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.newton import LossFit, find_ridge, fit_loss, mean_loss
-from thresher.estimators.judging.ridges import RIDGES
+from thresher.estimators.kernel import SphereKernel
+from thresher.estimators.newton import LossFit, find_ridge, fit_loss, fit_loss_to_many, mean_loss
+from thresher.estimators.processor import Cpu
+from thresher.estimators.ridges import RIDGES
 from thresher.losses import Huber, Logistic, Poisson, Quantile, Softmax, Squared
 from thresher.theory import firing_probability, limit_kernel
 
@@ -123,7 +125,7 @@ def test_a_fit_may_begin_from_another(loss):
     first = fit(loss, data, ridge=0.3)
     begun = fit(loss, data, start=(first.alpha, first.intercept))
     assert begun.outputs == pytest.approx(fit(loss, data).outputs, abs=1e-4)
-    assert fit(loss, data, start=(begun.alpha, begun.intercept), tol=1e-6).steps == 1
+    assert fit(loss, data, start=(begun.alpha, begun.intercept), tol=1e-6).steps <= 2
 
 
 @everywhere
@@ -159,3 +161,90 @@ def test_separable_classes_and_no_noise_stay_finite():
 def test_a_kernel_that_is_not_positive_has_no_fit():
     data = observations(Logistic())
     assert fit_loss(-kernel_of(data.X), data, Logistic(), ridge=1e-5, diagonal=DIAGONAL, offset=np.zeros(1)) is None
+
+
+KERNEL, CPU = SphereKernel(1.0, 0.5), Cpu(1)
+of_many_rows = pytest.mark.parametrize("loss", [Logistic(), Softmax(), Poisson(), Huber(0.5)],
+                                       ids=lambda loss: type(loss).__name__)  # fmt: skip
+
+
+def fit_many(loss, data, *, offset, kept, **more):
+    """The fit of all rows, those after the ``kept`` ones held out at first."""
+    matrix, n = CPU.operator(KERNEL, data.X.astype(np.float32), memory=np.inf), len(data)
+    given = {"ridge": 0.1, "larger": False, **more}
+    low = CPU.pivots(matrix, rank=n // 4)
+    return fit_loss_to_many(matrix, low, data, loss, kept=kept, offset=offset, backend=CPU, **given)
+
+
+def objective(loss, data, alpha, intercept, ridge):
+    """The mean loss and its share of the penalty."""
+    inner = kernel_of(data.X) @ alpha
+    penalty = ridge * DIAGONAL * (alpha * inner).sum() / 2
+    return mean_loss(loss, data, (inner + intercept)[data.row]) + penalty / data.weight.sum()
+
+
+def spread(outputs):
+    return np.sqrt(np.mean((outputs - outputs.mean(axis=0)) ** 2))
+
+
+class TestManyRows:
+    """With the intercept of the fit of few rows as the offset, coefficients that are at its minimum are the same."""
+
+    @of_many_rows
+    @pytest.mark.parametrize("ridge", [1.0, 0.1, 0.01])
+    def test_the_fit_is_that_of_few_rows(self, loss, ridge):
+        data = observations(loss, 200)
+        few = fit(loss, data, ridge=ridge, tol=1e-10)
+        many = fit_many(loss, data, ridge=ridge, offset=few.intercept, kept=160)
+        outputs = kernel_of(data.X) @ many.alpha + few.intercept
+        assert spread(outputs - few.outputs) < 0.15 * spread(few.outputs)
+        least, found = (objective(loss, data, one.alpha, few.intercept, ridge) for one in (few, many))
+        assert least - 1e-6 < found < least + 2e-3
+        assert many.ridge == ridge and (many.curvature > 0).all()
+
+    @of_many_rows
+    def test_rows_held_out_are_predicted_by_the_others_alone(self, loss):
+        data, kept = observations(loss, 200), 150
+        few = fit(loss, data.at(np.arange(kept)), tol=1e-10)
+        many = fit_many(loss, data, kept=kept, offset=few.intercept)
+        away = kernel_of(data.X)[kept:, :kept] @ few.alpha + few.intercept
+        assert spread(many.held - away) < 0.15 * spread(away)
+
+    @of_many_rows
+    def test_weights_are_numbers_of_observations(self, loss):
+        data = observations(loss, 120, weighted=False)
+        twice = Observations.of_rows(data.X, data.target, np.full(120, 2.0))
+        asked = {"offset": np.zeros(data.target.shape[1]), "kept": 100}
+        one, other = (fit_many(loss, rows, ridge=r, **asked) for rows, r in ((data, 0.05), (twice, 0.1)))
+        assert other.alpha == pytest.approx(one.alpha, rel=1e-3, abs=1e-3)
+
+    @of_many_rows
+    def test_each_observation_at_a_row_is_seen_by_the_loss(self, loss):
+        data, rng = observations(loss, 80, weighted=False), np.random.default_rng(5)
+        again = np.repeat(np.arange(80), 3)
+        targets = targets_for(loss, data.X[again], seed=8)
+        if isinstance(loss, Huber):
+            targets[::40] = 1e4  # of which a mean would be as absurd
+        unit = rng.uniform(0.5, 2, size=240)
+        several = Observations(data.X, row=again, target=targets, unit=unit, count=np.ones(240))
+        few = fit(loss, several, tol=1e-10)
+        many = fit_many(loss, several, offset=few.intercept, kept=60)
+        outputs = kernel_of(data.X) @ many.alpha + few.intercept
+        assert spread(outputs - few.outputs) < 0.15 * spread(few.outputs)
+
+    @of_many_rows
+    def test_larger_ridges_are_taken_while_rows_held_out_gain(self, loss):
+        data = observations(loss, 200, weighted=False)
+        order = np.random.default_rng(3).permutation(200)
+        noise = Observations.of_rows(data.X, data.target[order], np.ones(200))
+        asked = {"kept": 150, "offset": np.zeros(data.target.shape[1]), "ridge": 1e-3}
+        stays, grows = (fit_many(loss, noise, larger=one, **asked) for one in (False, True))
+        assert stays.ridge == 1e-3 < grows.ridge
+        held = noise.at(np.arange(150, 200))
+        assert mean_loss(loss, held, grows.held) < mean_loss(loss, held, stays.held)
+
+    @of_many_rows
+    def test_what_is_not_finite_is_no_fit(self, loss):
+        data = observations(loss, 60)
+        with np.errstate(invalid="ignore"):
+            assert fit_many(loss, data, offset=np.full(data.target.shape[1], np.nan), kept=40) is None

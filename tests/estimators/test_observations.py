@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from thresher import to_sphere
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.leave_one_out import leave_one_out
-from thresher.estimators.judging.measures import mean_square
+from thresher.estimators.leave_one_out import leave_one_out, mean_square
 from thresher.estimators.processor import ArrayKernel
 from thresher.theory import limit_kernel
 

@@ -7,21 +7,22 @@ from few import of_few
 from sklearn.base import clone
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.estimators import choose as choosing
+from thresher.estimators import fit as fitting
+from thresher.estimators.choose import choose_indicators
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.judging.leave_one_out import LeaveOneOut
-from thresher.estimators.judging.search import Choice
-from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.options import Options, Plan
-from thresher.estimators.parameters import PARTS, shares_of
-from thresher.estimators.pipeline import parts as choosing
-from thresher.estimators.pipeline.parts import choose_indicators, choose_shares, surely
+from thresher.estimators.leave_one_out import surely
 from thresher.estimators.processor import Cpu
-from thresher.theory import Parts, Shares
+from thresher.estimators.settings import PARTS, Settings, shares_of
+from thresher.theory import Shares
 
 NAMES = np.random.default_rng(7).normal(size=15)
 
 
-FIXED = {"shift": 0.5, "bias": 1.0, "feature_learning": 0, "scale": "robust", "target": "linear"}
+FIXED = {"bias": 1.0, "feature_learning": 0, "target_transform": None}
+HALF, QUARTER = Shares.of_columns(0.5), Shares.of_columns(0.25)
+SHARED = (HALF, QUARTER, Shares())
+CHOICE = "share of single columns"
 
 
 def sums(n, seed=0, d=6, noise=0.3):
@@ -59,11 +60,9 @@ def counted(n, seed=0):
     return X, X[:, 0] + X[:, 1] + 2 * rng.normal(size=n)
 
 
-def options_of(**more):
-    asked = {"width": np.inf, "shift": 0.5, "ridge": None, "bias": 1.0, "plan": Plan(), "scale": "robust",
-             "sequence": "random", "tol": 0.02, "max_iterations": 4, "seed": 0, "threads": 1, "biases": (1.0,),
-             "rows": 512, "backend": Cpu(1), "shares": None, "guesses_categories": True}  # fmt: skip
-    return Options(**{**asked, **more})
+def settings_of(**more):
+    asked = {"backend": Cpu(1), "shift": 0.0, "biases": (1.0,), "shares": SHARED, "guesses_categories": True}
+    return Settings(**{**asked, **more})
 
 
 def error(model, table, **more):
@@ -72,7 +71,7 @@ def error(model, table, **more):
 
 
 def regressor(**more):
-    return ThresherRegressor(**{"random_state": 0, "n_jobs": 1, "width": np.inf, **more})
+    return ThresherRegressor(**{"random_state": 0, "n_jobs": 1, **more})
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -81,7 +80,8 @@ def test_sums_of_columns_get_parts(many):
     model, plain = (of_few(one) if many else one for one in (regressor(), regressor(parts="all")))
     model.fit(X, y)
     assert model.parts_ != Shares() and model.parts_.whole < 1
-    assert model.parts_errors_[model.parts_] < model.parts_errors_[Shares()]
+    tried = model.choices_[CHOICE].tried
+    assert tried[model.choices_[CHOICE].taken] == min(tried.values()) < tried["0"]
     assert error(model, sums) < 0.9 * error(plain.fit(X, y), sums)
 
 
@@ -122,100 +122,93 @@ def test_weights_count_in_what_is_sure():
     assert surely(before, after, np.r_[np.full(200, 9.0), np.ones(200)])
 
 
-HALF, QUARTER = Shares.of_columns(0.5), Shares.of_columns(0.25)
-SHARED = (HALF, QUARTER, Shares())
-
-
-def observed(table):
-    X, y = table
-    return Observations.merged(X, (y - y.mean())[:, None] / y.std())
-
-
-def choose(table, **more):
-    data, first = observed(table), Choice(SphereKernel(1.0, 0.5), 0.1, 1.0, [])
-    seen = data.with_rows(np.hstack([data.X, np.arctan2(1.0, data.X)]))
-    options = options_of(**{"all_shares": SHARED, **more})
-    judge = LeaveOneOut(seen, options.backend, measure=options.measure)
-    return (*choose_shares(judge, first, data.X.shape[1], options), judge)
-
-
 @pytest.mark.parametrize("table", [sums, product, noise])
 def test_shares_are_those_of_the_least_error_left_out(table):
-    choice, errors, judge = choose(table(150))
-    for shares in SHARED:
-        kernel = SphereKernel(1.0, 0.5, parts=Parts.of(judge.data.X.shape[1] // 2, shares))
-        fit = judge.evaluate(kernel, guess=0.1)
-        assert errors[shares] == fit.error
-        K = Cpu(1).dense(kernel, kernel.lift(judge.data.X).inputs).dense()
-        level = fit.ridge * kernel.diagonal
-        expected = naive.left_out(K, judge.data.row, judge.data.target, judge.data.weight, judge.data.unit, level)[0]
-        assert errors[shares] == pytest.approx(np.mean((expected - judge.data.target) ** 2), rel=1e-6)
-        if shares == min(errors, key=errors.get):
-            assert (choice.ridge, choice.error) == (fit.ridge, fit.error)
-            assert choice.kernel.parts == (None if shares == Shares() else kernel.parts)
+    """Without a metric the errors are those of observations left out one at a time: by definition, to rounding."""
+    X, y = table(150)
+    model = regressor(**FIXED, categorical_features=[]).fit(X, y)
+    tried = model.choices_[CHOICE].tried
+    assert list(tried) == ["0.5", "0.25", "0"]
+    assert model.choices_[CHOICE].taken == min(tried, key=tried.get)
+    assert model.parts_ == SHARED[list(tried).index(model.choices_[CHOICE].taken)]
+    kernel, inputs = model.model_.kernel, model.model_.lift.transform(X)
+    K = Cpu(1).dense(kernel, inputs).dense()
+    targets, ones, level = ((y - y.mean()) / y.std())[:, None], np.ones(150), model.ridge_ * kernel.diagonal
+    expected = naive.left_out(K, np.arange(150), targets, ones, ones, level)[0]
+    assert min(tried.values()) == pytest.approx(np.mean((expected - targets) ** 2), rel=1e-6)
+
+
+def shares_for(table, **more):
+    return regressor(**{**FIXED, **more}).fit(*table).parts_
 
 
 def test_sums_have_half_of_it_and_products_nothing():
-    assert choose(sums(300))[0].kernel.parts.shares == HALF
-    assert choose(product(300))[0].kernel.parts is None
+    assert shares_for(sums(300)) == HALF
+    assert shares_for(product(300)) == Shares()
 
 
-def test_the_measure_that_was_asked_for_decides():
-    assert choose(sums(300), measure=lambda data, outputs: float(np.mean(data.target)))[0].kernel.parts.shares == HALF
-    _, errors, judge = choose(sums(100), measure=lambda data, outputs: float(np.abs(outputs - data.target).mean()))
-    fit = judge.evaluate(SphereKernel(1.0, 0.5, parts=Parts.of(6, HALF)), guess=0.1)
-    assert errors[HALF] == np.abs(judge.left_out(fit) - judge.held.target).mean()
+def test_with_a_metric_rows_left_out_of_all_its_learning_decide():
+    X, y = sums(300)
+    model = regressor(**{**FIXED, "feature_learning": 1}).fit(X, y)
+    tried = model.choices_[CHOICE].tried
+    assert len(tried) == 3 and model.choices_[CHOICE].taken == min(tried, key=tried.get)
+    assert tried["0"] == pytest.approx(model.choices_["rounds of the metric"].tried["1"], rel=0.05)
 
 
 def test_a_ridge_that_was_asked_for_stays():
-    assert choose(sums(100), ridge=0.3)[0].ridge == 0.3
+    model = regressor(**FIXED, ridge=0.3).fit(*sums(100))
+    assert model.ridge_ == 0.3 and len(model.choices_[CHOICE].tried) == 3
 
 
 @pytest.mark.parametrize(("rows", "compared"), [(7, 0), (8, 3)])
 def test_few_rows_say_nothing(rows, compared):
-    choice, errors, _ = choose(noise(rows))
-    assert len(errors) == compared and (compared or choice.kernel.parts.shares == HALF)
+    model = regressor(**FIXED).fit(*noise(rows))
+    names = [choice.name for choice in model.choices_]
+    assert (CHOICE in names) == bool(compared)
+    assert compared or model.parts_ == HALF
 
 
-@pytest.mark.parametrize("asked", [{"shares": Shares(0.0, 1.0)}, {"all_shares": (Shares(0.0, 1.0),)}])
-def test_one_alone_is_taken_without_a_comparison(asked):
-    choice, errors, judge = choose(product(100), **asked)
-    kernel = SphereKernel(1.0, 0.5, parts=Parts(3, Shares(0.0, 1.0)))
-    assert choice.kernel == kernel and errors == {} and choice.ridge == judge.evaluate(kernel, guess=0.1).ridge
+@pytest.mark.parametrize("many", [False, True])
+def test_parts_that_were_asked_for_are_taken_without_a_comparison(many):
+    model = regressor(**FIXED, parts="columns")
+    model = (of_few(model) if many else model).fit(*product(400))
+    assert model.parts_ == Shares(0.0, 1.0)
+    assert CHOICE not in [choice.name for choice in model.choices_]
 
 
 def test_a_kernel_without_a_solution_is_never_taken(monkeypatch):
-    real = LeaveOneOut.evaluate
-    whole = lambda self, kernel, **more: real(self, kernel, **more) if kernel.parts.shares.whole == 1 else None  # noqa: E731
-    monkeypatch.setattr(LeaveOneOut, "evaluate", whole)
-    choice, errors, _ = choose(sums(100))
-    assert choice.kernel.parts is None and errors[HALF] == errors[QUARTER] == np.inf
-    monkeypatch.setattr(LeaveOneOut, "evaluate", lambda *given, **more: None)
-    choice, errors, _ = choose(sums(100))  # the fit of all rows says what is wrong
-    assert choice.kernel.parts.shares == HALF and choice.ridge == 0.1
+    """Rows with angles of single columns have twelve coordinates, others six."""
+    real = fitting.fit_kernel
+    monkeypatch.setattr(fitting, "fit_kernel", lambda matrix, rows, **more:
+                        None if rows.X.shape[1] > 6 else real(matrix, rows, **more))  # fmt: skip
+    model = regressor(**FIXED).fit(*sums(100))
+    tried = model.choices_[CHOICE].tried
+    assert model.parts_ == Shares() and tried["0.5"] == tried["0.25"] == np.inf
+    monkeypatch.setattr(fitting, "fit_kernel", lambda *given, **more: None)
+    assert regressor(**FIXED).fit(*sums(100)).parts_ == HALF  # the fit of all rows says what is wrong
 
 
 @pytest.mark.parametrize("many", [False, True])
 def test_classes_have_half_of_it_always(many):
     for X, y in (sums(300), product(300)):
-        model = ThresherClassifier(random_state=0, n_jobs=1, shift=0.5, bias=1.0, feature_learning=0)
+        model = ThresherClassifier(random_state=0, n_jobs=1, bias=1.0, feature_learning=0)
         model = (of_few(model) if many else model).fit(X, y > 0)
-        assert model.parts_ == HALF and model.parts_errors_ == {}
+        assert model.parts_ == HALF and CHOICE not in [choice.name for choice in model.choices_]
 
 
 def test_many_columns_are_not_seen_one_by_one(monkeypatch):
     X, y = sums(60)
-    monkeypatch.setattr(choosing, "_COLUMNS", 5)
+    monkeypatch.setattr(fitting, "_COLUMNS", 5)
     assert regressor(**FIXED).fit(X, y).parts_ == Shares()
     assert regressor(**FIXED, parts="columns").fit(X, y).parts_ == Shares(0.0, 1.0)
-    monkeypatch.setattr(choosing, "_COLUMNS", 6)
-    assert len(regressor(**FIXED).fit(X, y).parts_errors_) == 3
+    monkeypatch.setattr(fitting, "_COLUMNS", 6)
+    assert len(regressor(**FIXED).fit(X, y).choices_[CHOICE].tried) == 3
 
 
 def test_a_model_without_parts_says_which_have_effects():
     X, y = product(300)
     model = regressor(**FIXED).fit(X, y)
-    assert model.parts_ == Shares() and len(model.parts_errors_) == 3
+    assert model.parts_ == Shares() and len(model.choices_[CHOICE].tried) == 3
     with pytest.warns(UserWarning, match="no effects of columns.* parts='columns' or 'pairs' for a model that has"):
         model.effects(X[:2])
 
@@ -223,7 +216,7 @@ def test_a_model_without_parts_says_which_have_effects():
 class TestCategories:
     def chosen(self, table, **more):
         X, y = table
-        return choose_indicators(Observations.merged(X, (y - y.mean())[:, None] / y.std()), options_of(**more))
+        return choose_indicators(Observations.merged(X, (y - y.mean())[:, None] / y.std()), settings_of(**more))[0]
 
     def test_names_become_indicators_and_numbers_do_not(self):
         found = self.chosen(named(300))
@@ -234,13 +227,13 @@ class TestCategories:
     def test_they_help(self):
         X, y = named(300)
         model = regressor().fit(X, y)
-        assert model.lift_.indicators_ is not None
+        assert model.model_.lift.indicators_ is not None
         assert error(model, named) < 0.9 * error(regressor(parts="all").fit(X, y), named)
         assert model.feature_importances_.shape == (5,) and model.feature_importances_.sum() == pytest.approx(1)
         new = np.array([[17.0, 0, 0, 0, 0], [0.5, -3, 0, 0, 0]])  # values that no row had
         assert np.isfinite(model.predict(new)).all()
 
-    @pytest.mark.parametrize("asked", [{"guesses_categories": False}, {"shares": Shares()}])
+    @pytest.mark.parametrize("asked", [{"guesses_categories": False}, {"shares": (Shares(),)}])
     def test_nothing_is_guessed_where_it_was_said(self, asked):
         assert self.chosen(named(300), **asked) is None
 
@@ -248,10 +241,9 @@ class TestCategories:
         X, y = named(300)
         for given in ([], [0], np.arange(5) == 0):
             model = regressor(categorical_features=given, **FIXED).fit(X, y)
-            assert model.lift_.indicators_ is None
-        assert regressor(parts="all", **FIXED).fit(X, y).lift_.indicators_ is None
-        assert regressor(width=64, **FIXED).fit(X[:60], y[:60]).lift_.indicators_ is None
-        assert regressor(parts="columns", **FIXED).fit(X, y).lift_.indicators_ is not None
+            assert model.model_.lift.indicators_ is None
+        assert regressor(parts="all", **FIXED).fit(X, y).model_.lift.indicators_ is None
+        assert regressor(parts="columns", **FIXED).fit(X, y).model_.lift.indicators_ is not None
 
     def test_too_many_indicators_are_none(self, monkeypatch):
         assert self.chosen(named(300)) is not None
@@ -278,26 +270,9 @@ class TestParameters:
         with pytest.raises(InvalidInput, match=WRONG[parts]):
             kind(parts=parts).fit([[0.0], [1.0]], [0, 1])
 
-    @pytest.mark.parametrize("parts", ["columns", "pairs"])
-    def test_networks_see_all_columns(self, parts):
-        X, y = sums(40)
-        with pytest.raises(InvalidInput, match="Use parts='all', or width=float"):
-            ThresherRegressor(width=64, parts=parts).fit(X, y)
-        with pytest.raises(InvalidInput, match="Use parts='all', or a ridge"):
-            ThresherRegressor(ridge=0, parts=parts).fit(X, y)
-        for asked in ("auto", "all"):
-            model = ThresherRegressor(width=64, parts=asked, random_state=0).fit(X, y)
-            assert model.parts_ == Shares() and model.results_ and model.parts_errors_ == {}
-
-    def test_without_a_penalty(self):
-        X, y = sums(12)
-        for asked in ("auto", "all"):
-            model = ThresherRegressor(ridge=0, width=2048, parts=asked, random_state=0).fit(X, y)
-            assert model.parts_ == Shares() and np.abs(model.predict(X) - y).max() < 1e-3
-
     def test_names_stand_for_shares(self):
-        assert {name: shares_of(name, "auto") for name in PARTS} == PARTS
-        assert shares_of("auto", np.inf) is None and shares_of("auto", 64) == Shares()
+        assert {name: shares_of(name) for name in PARTS} == PARTS
+        assert shares_of("auto") is None
         assert all(sum(shares) == 1 for shares in PARTS.values())
 
     def test_clones_are_asked_the_same(self):
@@ -313,7 +288,7 @@ class TestParameters:
         assert one.parts_ == Shares(0.0, 1.0)  # one column has no pairs
         same = regressor(parts="columns").fit(np.ones((9, 2)), np.arange(9.0))  # no column varies
         assert same.parts_ == Shares() and np.ptp(same.predict(np.ones((3, 2)))) == 0
-        assert regressor(parts="columns").fit(X, y).feature_learning_ == 0
+        assert regressor(parts="columns").fit(X, y).choices_["rounds of the metric"].taken == "0"
 
     def test_a_sum_of_functions_is_one(self):
         """What a column adds does not depend on the others."""

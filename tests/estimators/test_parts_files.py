@@ -1,11 +1,10 @@
-"""Models with parts in files, good, old and wrong; and fits that take parts and categories over."""
+"""Models with parts in files, good and wrong; and how their parts and categories are shown."""
 
 import copy
 
 import numpy as np
 import pytest
 from few import MIXED, with_parts
-from test_parts_choice import named, sums
 
 import thresher
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
@@ -16,12 +15,19 @@ from thresher.tables import Column, Frame
 from thresher.theory import Shares
 from thresher.training.result_files import KIND, VERSION
 
-FIXED = {"random_state": 0, "n_jobs": 1, "shift": 0.5, "bias": 1.0, "feature_learning": 0, "scale": "robust",
-         "ridge": 0.1}  # fmt: skip
+FIXED = {"random_state": 0, "n_jobs": 1, "bias": 1.0, "feature_learning": 0, "ridge": 0.1}
+NAMES = np.random.default_rng(7).normal(size=15)
+
+
+def named(n, seed=0):
+    """Two columns of whole numbers that are names, beside three of numbers."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, 15, size=(n, 2)), rng.normal(size=(n, 3))])
+    return X, NAMES[X[:, :2].astype(int)].sum(axis=1) + 0.3 * X[:, 2] + 0.3 * rng.normal(size=n)
 
 
 def regressor(**more):
-    return with_parts(ThresherRegressor(**{**FIXED, "target": "linear", **more}), MIXED)
+    return with_parts(ThresherRegressor(**{**FIXED, "target_transform": None, **more}), MIXED)
 
 
 def frame_of(n, seed=0):
@@ -35,7 +41,7 @@ def good(tmp_path_factory):
     """A model with indicators, whose file is read by all tests here."""
     X, y = named(200)
     model = regressor().fit(X, y)
-    assert model.lift_.indicators_ is not None
+    assert model.model_.lift.indicators_ is not None
     path = tmp_path_factory.mktemp("models") / "good"
     model.save(path)
     return model, path
@@ -46,32 +52,20 @@ def test_everything_is_kept(good):
     again, X = thresher.load(path), named(40, seed=5)[0]
     X[0, 0] = 999.0
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert (again.parts_, again.parts_errors_) == (model.parts_, model.parts_errors_)
-    for one, other in zip(again.lift_.indicators_, model.lift_.indicators_, strict=True):
+    assert again.parts_ == model.parts_ == Shares(*MIXED)
+    assert str(again.choices_) == str(model.choices_)
+    for one, other in zip(again.model_.lift.indicators_, model.model_.lift.indicators_, strict=True):
         np.testing.assert_array_equal(one, other)
-    assert again.lift_.angles_.groups == model.lift_.angles_.groups
+    assert again.model_.lift.angles_.groups == model.model_.lift.angles_.groups
     assert again.get_params()["parts"] == "auto"
 
 
 def test_a_table_with_words(tmp_path):
     frame, y = frame_of(150)
     model = regressor().fit(frame, y)
-    assert len(model.lift_.angles_.groups) >= 1
+    assert len(model.model_.lift.angles_.groups) >= 1
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(thresher.load(tmp_path / "model").predict(frame), model.predict(frame))
-
-
-def test_files_from_before_there_were_parts(tmp_path):
-    X, y = sums(40)
-    model = regressor(parts="all").fit(X, y)
-    model.save(tmp_path / "new")
-    stored = read_file(tmp_path / "new", kind=KIND, version=VERSION)
-    about = {name: value for name, value in stored.metadata.items() if name not in ("parts", "groups", "categories")}
-    about["parameters"] = {name: value for name, value in about["parameters"].items() if name != "parts"}
-    write_file(tmp_path / "old", stored.tensors, about, kind=KIND, version=VERSION)
-    again = thresher.load(tmp_path / "old")
-    assert again.parts_ == Shares() and again.parts_errors_ == {} and again.categories_ == {}
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def replaced(name, change):
@@ -89,38 +83,43 @@ def removed(*names):
     return apply
 
 
+def share(*shares):
+    return lambda about, _: about["kernel"].update(parts=list(shares))
+
+
 WRONG = {
     "a group of columns that are not there": (lambda m, _: m["groups"][0].append(10**6), "sees columns that are not"),
     "a group before the first column": (lambda m, _: m["groups"][0].append(-1), "sees columns that are not there"),
-    "an empty group": (lambda m, _: m["groups"].append([]), "its columns do not fit together"),
+    "an empty group": (lambda m, _: m["groups"].append([]), "sees columns that are not there"),
     "a group too many": (lambda m, _: m["groups"].append([0]), "inputs has shape"),
     "a group of words": (lambda m, _: m["groups"].append(["x"]), "ValueError"),
-    "no groups": (lambda m, _: m.update(groups=None), "TypeError"),
-    "shares that do not add up": (lambda m, _: m["parts"].__setitem__(0, [0.5, 0.2, 0, 0]), "shares of its parts"),
-    "a negative share": (lambda m, _: m["parts"].__setitem__(0, [1.5, -0.5, 0, 0]), "shares of its parts"),
-    "a share that is no number": (lambda m, _: m["parts"][0].__setitem__(0, float("nan")), "shares of its parts"),
-    "five shares": (lambda m, _: m["parts"][0].append(0), "TypeError"),
-    "all columns, and angles": (lambda m, _: m["parts"].__setitem__(0, [1, 0, 0, 0]), "shares of its parts"),
-    "no shares": (lambda m, _: m.pop("parts"), "shares of its parts"),
-    "no angles": (removed("angles.numbers"), "inputs has shape|shares of its parts|not of unit norm"),
-    "no quantiles": (removed("angles.knots"), "sees columns without their quantiles"),
-    "no bounds": (removed("angles.low", "angles.high", "angles.soft"), "sees columns without their quantiles"),
+    "no groups": (lambda m, _: m.update(groups=None), "has no groups"),
+    "shares that do not add up": (share(0.5, 0.2, 0, 0), "shares of its parts"),
+    "a negative share": (share(1.5, -0.5, 0, 0), "shares of its parts"),
+    "a share that is no number": (share(float("nan"), 0.25, 0.25, 0), "shares of its parts"),
+    "a share that is a word": (share("x", 0.25, 0.25, 0), "ValueError"),
+    "five shares": (share(0.5, 0.25, 0.25, 0, 0), "TypeError"),
+    "all columns, and angles": (share(1, 0, 0, 0), "shares of its parts"),
+    "no shares": (lambda m, _: m["kernel"].pop("parts"), "KeyError, 'parts'"),
+    "no angles": (removed("angles.numbers"), "KeyError, 'angles.numbers'"),
+    "no quantiles": (removed("angles.knots"), "KeyError, 'angles.knots'"),
+    "no bounds": (removed("angles.low", "angles.high", "angles.soft"), "KeyError, 'angles.low'"),
     "numbers of columns that are not there": (replaced("angles.numbers", lambda one: one + 50), "columns that are not"),
-    "numbers that are none": (replaced("angles.numbers", lambda one: one + 0.5), "its columns do not fit together"),
-    "fewer numbers": (replaced("angles.numbers", lambda one: one[1:]), "its columns do not fit together"),
-    "quantiles that fall": (replaced("angles.knots", lambda one: one[:, ::-1].copy()), "quantiles of its single"),
-    "quantiles that are infinite": (replaced("angles.knots", lambda one: one + np.inf), "quantiles of its single"),
-    "too few quantiles": (replaced("angles.knots", lambda one: one[:, :2].copy()), "quantiles of its single"),
-    "quantiles of another shape": (replaced("angles.knots", lambda one: one[0]), "quantiles of its single"),
-    "a unit of nothing": (replaced("angles.unit", lambda one: 0 * one), "quantiles of its single"),
-    "means for one column": (replaced("angles.mean", lambda one: one[:1]), "do not fit together"),
+    "numbers that are none": (replaced("angles.numbers", lambda one: one + 0.5), "columns that are not there"),
+    "fewer numbers": (replaced("angles.numbers", lambda one: one[1:]), "angles.mean has shape"),
+    "quantiles that fall": (replaced("angles.knots", lambda one: one[:, ::-1].copy()), "do not ascend"),
+    "quantiles that are infinite": (replaced("angles.knots", lambda one: one + np.inf), "are not finite"),
+    "too few quantiles": (replaced("angles.knots", lambda one: one[:, :2].copy()), "too few"),
+    "quantiles of another shape": (replaced("angles.knots", lambda one: one[0]), "angles.knots has shape"),
+    "a unit of nothing": (replaced("angles.unit", lambda one: 0 * one), "must be positive"),
+    "means for one column": (replaced("angles.mean", lambda one: one[:1]), "angles.mean has shape"),
     "indicators of no columns": (replaced("indicators.columns", lambda one: one + 10**6), "its indicators are of"),
     "fewer values": (replaced("indicators.values", lambda one: one[1:]), "its indicators do not fit together"),
     "values that are none": (replaced("indicators.values", lambda one: one * np.nan), "do not fit together"),
     "a column kept twice": (replaced("indicators.kept", lambda one: one[[0, 0, *range(1, len(one))]]), "indicators"),
-    "inputs without angles": (replaced("inputs_", lambda one: one[:, :-1].copy()), "inputs has shape"),
+    "inputs without angles": (replaced("inputs", lambda one: one[:, :-1].copy()), "inputs has shape"),
     "angles that are infinite": (
-        replaced("inputs_", lambda one: np.hstack([one[:, :-1], np.inf * one[:, -1:]])), "are not finite"
+        replaced("inputs", lambda one: np.hstack([one[:, :-1], np.inf * one[:, -1:]])), "are not finite"
     ),
 }  # fmt: skip
 
@@ -139,7 +138,7 @@ def test_one_clear_refusal_each(good, tmp_path, case):
 def test_classes_and_their_parts(tmp_path):
     X, y = named(200)
     labels = np.where(y > 0, "high", "low")
-    model = ThresherClassifier(random_state=0, n_jobs=1, parts="pairs", shift=0.5, bias=1.0).fit(X, labels)
+    model = ThresherClassifier(n_jobs=1, parts="pairs", bias=1.0).fit(X, labels)
     model.save(tmp_path / "model")
     again = thresher.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -188,9 +187,9 @@ class TestWhatIsShown:
         model, path = good
         facts = describe(path)
         assert facts["parts"] == "half of the kernel all columns, half single columns and pairs"
-        assert facts["categories"] == "0, 1"
+        assert facts["whole numbers"] in ("both", "instead")
         run = thresher.evaluate(model, *named(60, seed=4), seconds=0.1)
-        assert run.network["what neurons see"] == model.parts_.words
+        assert run.network["what the kernel sees"] == model.parts_.words
         page = run.report(tmp_path / "page.html").read_text()
         for said in (model.parts_.words, "parts= (--parts) overrules it", "whole numbers taken as categories", "0: "):
             assert said in page

@@ -11,22 +11,20 @@ from properties import examples
 from sklearn.datasets import make_friedman1
 
 from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher.estimators import fit
 from thresher.estimators.data import observations, scaling, streams
 from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.streams import hash_rows
-from thresher.estimators.pipeline import many_rows
 from thresher.tables import rows_on_disk
 from thresher.tables.rows_on_disk import Part
 
-OPTIONS = {"random_state": 0, "feature_learning": 1, "target": "linear"}
+OPTIONS = {"random_state": 0, "feature_learning": 1, "target_transform": None}
 
 
 SIZES = {
-    "one_by_one": 200,
+    "chosen_on": 200,
     "exact": 600,
     "held": 150,
-    "small": 150,
-    "large": 200,
     "scaled": 200,
     "sorted": 10_000,
     "centres": 40,
@@ -40,7 +38,7 @@ SIZES = {
 
 @pytest.fixture(autouse=True)
 def blocks_are_small(monkeypatch):
-    for module in (rows_on_disk, streams, scaling, observations, many_rows):
+    for module in (rows_on_disk, streams, scaling, observations, fit):
         monkeypatch.setattr(module, "BLOCK", 64)
     monkeypatch.setattr(scaling, "_FEWEST", 200)
     monkeypatch.setattr(scaling, "_SORTED", 20_000)
@@ -81,11 +79,11 @@ def test_a_model_of_a_file_is_that_of_its_rows(kind, dtype, tmp_path):
     stored = kind(tmp_path / "X.npy", X)
     expected = regressor(**OPTIONS, approximation="centres").fit(X, y)
     model = regressor(**OPTIONS).fit(stored, y)
-    assert model.approximation_ == "centres"
+    assert model.model_.way == "centres"
     assert model.n_features_in_ == 6
     for one, other in zip(model.predict(stored, return_std=True), expected.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
-    np.testing.assert_array_equal(model.alpha_, expected.alpha_)
+    np.testing.assert_array_equal(model.model_.alpha, expected.model_.alpha)
     assert np.mean((model.predict(stored) - y) ** 2) < 0.2 * y.var()
 
 
@@ -106,7 +104,7 @@ def test_few_rows_are_in_memory_at_a_time(tmp_path):
     X, y = table(20_000, 200)
     stored = mapped(tmp_path / "X.npy", X)
     size, few = X.nbytes, mapped(tmp_path / "few.npy", X[:800])
-    options = {**OPTIONS, "feature_learning": 0, "scale": "standardise", "n_jobs": 1}
+    options = {**OPTIONS, "feature_learning": 0, "n_jobs": 1}
     regressor(**options).fit(few, y[:800])  # all is compiled
     del X
     tracemalloc.start()
@@ -154,7 +152,7 @@ def test_what_needs_all_rows_reads_them(tmp_path):
     stored = mapped(tmp_path / "X.npy", X)
     for way in ("leaves", "exact"):
         model = regressor(**OPTIONS, approximation=way).fit(stored, y)
-        assert model.approximation_ == way
+        assert model.model_.way == way
         expected = regressor(**OPTIONS, approximation=way).fit(X, y)
         np.testing.assert_allclose(model.predict(X[:50]), expected.predict(X[:50]), rtol=1e-6)
 

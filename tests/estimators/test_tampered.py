@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from few import of_few
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import examples
@@ -51,16 +52,27 @@ def make_table():
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     X = np.random.default_rng(0).normal(size=(9, 3))
-    fixed = {"width": 16, "shift": 0.3, "n_jobs": 1}
-    with_knots = ThresherRegressor(scale="rank", feature_learning="columns", target="log", **fixed).fit(X, X[:, 0])
-    with_rest = ThresherRegressor(scale="none", feature_learning=0, **fixed).fit(X[:2], X[:2])
-    labels = ThresherClassifier(scale="quantile", feature_learning=0, **fixed).fit(X, (X[:, :2] > 0).astype(int))
-    with_table = ThresherRegressor(feature_learning=0, ridge=0.1, bias=1.0, **fixed).fit(make_table(), X[:, 0])
+    fixed = {"feature_learning": 0, "n_jobs": 1}
+    with_logs = ThresherRegressor(target_transform="log", parts="all", n_jobs=1, feature_learning=1).fit(X, X[:, 0])
+    with_rest = ThresherRegressor(**fixed).fit(X[:2], X[:2])
+    assert with_rest.model_.lift.rest
+    labels = ThresherClassifier(**fixed).fit(X, (X[:, :2] > 0).astype(int))
+    with_table = ThresherRegressor(ridge=0.1, bias=1.0, **fixed).fit(make_table(), X[:, 0])
     codes = np.column_stack([np.random.default_rng(1).normal(size=(24, 2)), np.arange(24) % 4])
-    parted = ThresherRegressor(feature_learning=0, ridge=0.1, parts="pairs", n_jobs=1)
+    parted = ThresherRegressor(ridge=0.1, parts="pairs", **fixed)
     parted.fit(codes, np.array([0.0, 5.0, -3.0, 2.0])[np.arange(24) % 4])
     assert parted.categories_
-    good = {"knots": with_knots, "rest": with_rest, "several labels": labels, "table": with_table, "parts": parted}
+    counts = ThresherRegressor(loss="poisson", **fixed).fit(X, np.arange(9) % 4)
+    more = np.vstack([X] * 5) + 1e-3 * np.arange(135).reshape(45, 3)
+    quantiles = ThresherRegressor(loss="quantile", **fixed).fit(more, np.sin(np.arange(45)))
+    good = {"logs": with_logs, "rest": with_rest, "several labels": labels, "table": with_table, "parts": parted,
+            "counts": counts, "quantiles": quantiles}  # fmt: skip
+    more = np.random.default_rng(2).normal(size=(60, 2))
+    for way in ("centres", "leaves"):
+        model = of_few(ThresherRegressor(approximation=way, bias=1.0, ridge=0.1, **fixed), chosen_on=30, leaf=20,
+                       held=20, pivots=10, centres=10, more_centres=12, rank=8, leaves_judged=10)  # fmt: skip
+        good[way] = model.fit(more, more[:, 0])
+        assert good[way].model_.way == way
     for name, model in good.items():
         model.save(folder / f"good {name}")
     return make_good("model", folder)
@@ -82,7 +94,7 @@ def read_and_use(path):
         return
     run = read_run(path)
     assert evaluation._settings(run)
-    assert run.summary()
+    assert isinstance(run.summary(), str)
     list(evaluation._remarks(run)), evaluation._choices(run)
     use(saved.load_model(path).model)
 
@@ -116,28 +128,38 @@ def changed(good, change):
     return write(good, metadata, tensors)
 
 
+@pytest.fixture
+def two_classes(models):
+    """The good file of a classifier."""
+    kind, stored, folder = models
+    return kind, [one for one in stored if one.metadata["estimator"] == "ThresherClassifier"][:1], folder
+
+
 MODELS = {
     "a type that takes 400 MB a label": (lambda m: m["classes"].update(type="<U99999999", labels=[0, 1]), "its labels"),
     "a type with code": (lambda m: m["classes"].update(type="O"), "its labels"),
     "a label twice": (lambda m: m["classes"].update(labels=[True, True]), "its labels"),
     "labels for more outputs": (lambda m: m["classes"].update(type="<i8", labels=[1, 2, 3]), "classes has shape"),
-    "a shift beyond all weights": (lambda m: m["values"].update(shift_=1e300), "shift"),
-    "columns beyond all memory": (lambda m: m["values"].update(n_features_in_=10**15), "has shape"),
-    "no columns": (lambda m: m["values"].update(n_features_in_=0), "n_features_in must be at least 1"),
+    "a shift beyond all weights": (lambda m: m["kernel"].update(shift=1e300), "shift"),
+    "columns beyond all memory": (lambda m: m.update(n_features_in=10**15), "has shape"),
+    "no columns": (lambda m: m.update(n_features_in=0), "n_features_in must be at least 1"),
     "names of other columns": (lambda m: m.update(names=["a"]), "names has shape"),
-    "no scale": (lambda m: m["parameters"].update(scale="x"), "scale must be one of"),
-    "another scale": (lambda m: m["values"].update(scale_="x"), "its scale, bias or penalty is not valid"),
-    "a bias that is not there": (lambda m: m.update(last=0.0), "its scale, bias or penalty is not valid"),
-    "a history of words": (lambda m: m["networks"][0]["history"][0].update(looks="many"), "looks is 'many'"),
-    "a number beyond all sizes": (lambda m: m["networks"][0]["history"][0].update(looks=10**400), "looks is"),
+    "parts that are none": (lambda m: m["parameters"].update(parts="x"), "parts must be one of"),
+    "a scale that is none": (lambda m: m["lift"].update(scale="x"), "its columns are scaled by 'x'"),
+    "another scale": (lambda m: m["lift"].update(scale="centre"), "its columns are not scaled by 'centre'"),
+    "a bias that is not there": (lambda m: m["lift"].update(last=0.0), "its lift has a bias and no coordinate"),
+    "another bias": (lambda m: m["lift"].update(bias=3.5), "its lift has another bias"),
+    "a bias of words": (lambda m: m["kernel"].update(bias="x"), "bias must be a number"),
     "threads that are none": (lambda m: m["parameters"].update(n_jobs=0), "n_jobs must be"),
+    "choices of nothing": (lambda m: m.update(choices=[[]]), "TypeError"),
+    "a ridge beyond all sizes": (lambda m: m.update(ridge=10**400), "ridge must be a finite number"),
 }
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_what_a_model_says_is_checked(models, case):
+def test_what_a_model_says_is_checked(two_classes, case):
     change, message = MODELS[case]
-    path = changed(models, lambda metadata, _: change(metadata))
+    path = changed(two_classes, lambda metadata, _: change(metadata))
     with pytest.raises(InvalidInput, match=f"does not describe a model: .*{message}"):
         thresher.load(path)
 
@@ -162,24 +184,24 @@ def test_what_an_encoder_says_is_checked(models, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["values"].update(single_target_="yes"), "single_target is 'yes'"),
-        (lambda m: m["values"].update(single_target_=True), "3 outputs for a single target"),
-        (lambda m: m["values"].update(scale_="rank"), "its columns are not scaled by 'rank'"),
-        (lambda m: m["parameters"].update(ridge=0), "its ridge is not the one that was asked for"),
+        (lambda m: m.update(single_target="yes"), "single_target is 'yes'"),
+        (lambda m: m.update(single_target=True), "3 outputs for a single target"),
+        (lambda m: m["lift"].update(scale="rank"), "its columns are scaled by 'rank'"),
+        (lambda m: m["parameters"].update(ridge=0), "ridge must be above 0"),
     ],
 )
 def test_what_a_regressor_of_several_outputs_says_is_checked(models, change, message):
     kind, stored, folder = models
-    several = next(one for one in stored if one.metadata.get("values", {}).get("single_target_") is False)
+    several = next(one for one in stored if one.metadata.get("single_target") is False)
     path = changed((kind, [several], folder), lambda metadata, _: change(metadata))
     with pytest.raises(InvalidInput, match=f"does not describe a model: .*{message}"):
         thresher.load(path)
 
 
-def test_labels_that_would_fill_the_memory_are_refused(models, monkeypatch):
+def test_labels_that_would_fill_the_memory_are_refused(two_classes, monkeypatch):
     monkeypatch.setattr("thresher.memory.available_bytes", lambda: 1 << 22)
     labels = [*map(str, range(2000)), "x" * 2000]
-    path = changed(models, lambda metadata, _: metadata["classes"].update(type="<U9", labels=labels))
+    path = changed(two_classes, lambda metadata, _: metadata["classes"].update(type="<U9", labels=labels))
     with pytest.raises(MemoryRefused, match=r"reading the labels of the classes needs about 15\.3 MiB"):
         thresher.load(path)
 

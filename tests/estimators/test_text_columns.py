@@ -45,7 +45,7 @@ def told(n=240, seed=0):
 
 @pytest.fixture(scope="module")
 def model():
-    return ThresherClassifier(width=float("inf"), random_state=0).fit(*told())
+    return ThresherClassifier(random_state=0).fit(*told())
 
 
 def test_messages_are_told_apart(model):
@@ -96,7 +96,7 @@ def test_text_without_words_that_come_again_has_none(cells):
 def test_text_that_tells_nothing_is_left_as_it_was():
     frame, _ = told()
     for seed in range(3):
-        model = ThresherClassifier(width=float("inf"), random_state=0)
+        model = ThresherClassifier(random_state=0)
         model.fit(frame, np.random.default_rng(seed + 7).integers(0, 2, 240))
         assert not model.encoder_.made_
 

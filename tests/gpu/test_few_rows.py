@@ -12,14 +12,9 @@ import thresher  # noqa: E402
 from thresher import ThresherClassifier, ThresherRegressor  # noqa: E402
 from thresher.estimators import processor  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
-from thresher.estimators.kernels.gradients import mix_outputs  # noqa: E402
-from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
-from thresher.estimators.pipeline.columns import likelihood  # noqa: E402
+from thresher.estimators.kernel import SphereKernel  # noqa: E402
 from thresher.estimators.processor import Cpu, local_backend  # noqa: E402
 from thresher.gpu.kernels import limit as kernels  # noqa: E402
-from thresher.model.network import Network, NetworkSettings  # noqa: E402
-from thresher.model.start import Start  # noqa: E402
-from thresher.model.weights import DenseWeights  # noqa: E402
 from thresher.theory import cofiring_probability, limit_slopes  # noqa: E402
 from thresher.theory.kernel import probability_table  # noqa: E402
 
@@ -44,14 +39,10 @@ def problem(n=50, outputs=2, seed=0):
     return sphere(n, seed=seed), rng.uniform(0.01, 0.1, size=n), rng.normal(size=(n, outputs))
 
 
-@pytest.fixture(params=[*SHIFTS, "network"])
+@pytest.fixture(params=SHIFTS)
 def both(request, gpu):
     """The same kernel on the processor and on the GPU, of fifty inputs."""
-    inputs = problem()[0]
-    if request.param != "network":
-        return [one.dense(SphereKernel(1.0, request.param), inputs) for one in (CPU, gpu)]
-    settings = NetworkSettings.checked(width=512, dimension=6, shift=0.5, twins=True)
-    return [one.start_gram(inputs, settings) for one in (CPU, gpu)]
+    return [one.dense(SphereKernel(1.0, request.param), problem()[0]) for one in (CPU, gpu)]
 
 
 class TestKernels:
@@ -68,7 +59,6 @@ class TestKernels:
         np.testing.assert_allclose(found.solve(penalty, targets), expected.solve(penalty, targets), **EXACT)
         some = found.solve(penalty[:40], targets[:40])
         np.testing.assert_allclose(some, expected.solve(penalty[:40], targets[:40]), **EXACT)
-        np.testing.assert_allclose(found.rest(some), expected.dense()[40:, :40] @ some, **EXACT)
         assert found.solve(penalty - 1.0, targets) is None
         assert found.solve(penalty * np.nan, targets) is None
 
@@ -107,25 +97,12 @@ class TestTheLimit:
         )
         np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
 
-    def test_quick_gradients(self, gpu, shift):
-        """From so many rows on the processor makes them in single precision; a GPU never needs to."""
+    def test_gradients_of_many_rows(self, gpu, shift):
+        """From so many rows on they are made in single precision."""
         inputs, penalty, targets = problem(520)
         kernel, data = SphereKernel(1.0, shift), Observations.merged(inputs, targets, weights=0.1 / penalty)
-        assert CPU.quick_gradients(kernel, inputs, targets, penalty, mix_outputs).shape == (2, 520, 6)
-        assert gpu.quick_gradients(kernel, inputs, targets, penalty, mix_outputs) is None
         expected, found = (kernel.outer_products(data, 0.1, one) for one in (CPU, gpu))
         np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
-
-    def test_the_likelihood_and_its_slopes(self, gpu, shift):
-        rng = np.random.default_rng(1)
-        rows = rng.normal(size=(30, 4))[rng.integers(30, size=50)]
-        data = Observations.merged(rows, rng.normal(size=(50, 2)), weights=rng.uniform(0.5, 2.0, 50))
-        values, kernel = np.array([0.1, -0.5, 0.3, 0.0, 0.2, -2.0]), SphereKernel(1.0, shift)
-        expected, found = (likelihood(values, data, kernel, one) for one in (CPU, gpu))
-        assert found[0] == pytest.approx(expected[0], rel=1e-10)
-        np.testing.assert_allclose(found[1], expected[1], atol=1e-5 * np.abs(expected[1]).max())
-        few = gpu.dense(kernel, sphere(5), gradients=True)
-        assert few.evidence(np.full(5, -1.0), np.ones((5, 1))) is None
 
     def test_products_and_variances_at_others(self, gpu, shift, monkeypatch):
         monkeypatch.setattr("thresher.gpu.limit._BLOCK", 1000)  # several blocks
@@ -139,44 +116,6 @@ class TestTheLimit:
         assert gpu.dense(kernel, inputs).explained(penalty - 1.0) is None
 
 
-class TestStartRows:
-    @pytest.mark.parametrize(
-        ("twins", "sequence", "width"), [(True, "random", 40), (False, "random", 333), (False, "hadamard", 333)]
-    )
-    def test_counts_are_those_of_the_processor(self, gpu, twins, sequence, width, monkeypatch):
-        monkeypatch.setattr("thresher.gpu.limit._BLOCK", 3000)  # several blocks of neurons
-        settings = NetworkSettings.checked(width=width, dimension=6, shift=0.3, seed=4, twins=twins, sequence=sequence)
-        expected, found = (one.start_gram(sphere(50), settings).dense() for one in (CPU, gpu))
-        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
-
-    def test_pairs_near_the_threshold_are_decided_in_float64(self, gpu):
-        """Inputs on whose threshold a neuron stands, but for less than single precision tells."""
-        rows = Start(0, 2, twins=True).base_block(0, 32).T.astype(np.float64)
-        angles = np.arctan2(rows[:, 1], rows[:, 0]) + np.arccos(0.5 / np.linalg.norm(rows, axis=1).clip(min=0.6))
-        inputs = np.concatenate([np.column_stack([np.cos(a), np.sin(a)]) for a in (angles + 1e-9, angles - 1e-9)])
-        settings = NetworkSettings.checked(width=64, dimension=2, shift=0.5, twins=True)
-        fires = (inputs @ rows.T >= 0.5).astype(float)
-        assert (((inputs.astype(np.float32) @ rows.T.astype(np.float32)) >= 0.5) != fires).any()
-        found = gpu.start_gram(inputs, settings).dense()
-        np.testing.assert_allclose(found, (fires @ fires.T) * (inputs @ inputs.T) / 32, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("sequence", ["hadamard", "random"])
-@pytest.mark.parametrize("drift", [1e-4, 0.3])  # few pairs near the threshold, and most
-def test_outputs_of_networks_of_twins(gpu, sequence, drift, monkeypatch):
-    monkeypatch.setattr("thresher.gpu.limit._BLOCK", 2000)
-    monkeypatch.setattr("thresher.gpu.twins._INPUTS", 17)
-    monkeypatch.setattr("thresher.gpu.twins._NUMBERS", 500)
-    settings = NetworkSettings.checked(width=96, dimension=5, shift=0.5, twins=True, sequence=sequence)
-    rng = np.random.default_rng(0)
-    moved = [(drift * rng.normal(size=(96, 5))).astype(np.float32) for _ in range(2)]
-    networks = [Network(settings, DenseWeights(settings.start, one)) for one in moved]
-    expected, found = (one.predict_twins(networks, sphere(40, 5)) for one in (CPU, gpu))
-    np.testing.assert_allclose(found, expected, atol=1e-13)
-    with pytest.raises(thresher.InvalidInput, match="dense twins of one start"):
-        gpu.predict_twins([networks[0], Network(settings._replace(shift=0.4), networks[1].weights)], sphere(3, 5))
-
-
 def friedman(n, seed=0):
     return make_friedman1(n, n_features=6, noise=1.0, random_state=seed)
 
@@ -187,17 +126,15 @@ def fits(estimator, *data, **options):
 
 
 def same_choices(found, expected):
-    names = ("shift_", "ridge_", "scale_", "feature_learning_", "columns_weighed_", "width_")
-    assert [getattr(found, name) for name in names] == [getattr(expected, name) for name in names]
-    assert found.bias_ == pytest.approx(expected.bias_, rel=1e-4)  # learnt with the weights of columns
+    taken = [[(choice.name, choice.taken) for choice in one.choices_] for one in (found, expected)]
+    assert taken[0] == taken[1]
     assert found.loo_error_ == pytest.approx(expected.loo_error_, rel=1e-4)
 
 
 class TestFits:
-    @pytest.mark.parametrize("width", [float("inf"), 256])
-    def test_a_regressor(self, width, tmp_path):
+    def test_a_regressor(self, tmp_path):
         X, y = friedman(100)
-        expected, found = fits(ThresherRegressor, X, y, width=width, feature_learning=0)
+        expected, found = fits(ThresherRegressor, X, y, feature_learning=0)
         same_choices(found, expected)
         others = friedman(40, seed=1)[0]
         results = zip(found.predict(others, return_std=True), expected.predict(others, return_std=True), strict=True)
@@ -211,10 +148,8 @@ class TestFits:
         rng = np.random.default_rng(8)
         X = rng.normal(size=(130, 4))
         y = np.sin(2 * X[:, 0]) * np.sign(X[:, 1])
-        options = {"width": float("inf"), "target": "linear", "scale": "standardise", "shift": 0.5}
-        expected, found = fits(ThresherRegressor, X, y, **options)
-        assert found.feature_learning_
-        assert found.columns_weighed_
+        expected, found = fits(ThresherRegressor, X, y, target_transform=None)
+        assert found.choices_["rounds of the metric"].taken != "0"
         same_choices(found, expected)
         np.testing.assert_allclose(found.feature_importances_, expected.feature_importances_, atol=1e-4)
         others = rng.normal(size=(40, 4))
@@ -224,7 +159,7 @@ class TestFits:
         X, y = friedman(120)
         X[60:80] = X[:20]
         labels, weights = np.digitize(y, np.quantile(y, [0.3, 0.6])), np.linspace(0.5, 2.0, 120)
-        expected, found = fits(ThresherClassifier, X, labels, weights, feature_learning=0, scale="robust", width=128)
+        expected, found = fits(ThresherClassifier, X, labels, weights, feature_learning=0)
         same_choices(found, expected)
         others = friedman(60, seed=1)[0]
         np.testing.assert_allclose(found.predict_proba(others), expected.predict_proba(others), atol=1e-6)
@@ -233,11 +168,11 @@ class TestFits:
         def refuse(*_, **__):
             raise AssertionError("on the processor")
 
-        own = "start_gram", "ArrayLimit", "limit_block", "limit_product", "factor", "limit_kernel", "limit_cross"
+        own = "ArrayLimit", "limit_block", "limit_product", "factor", "limit_kernel", "limit_cross"
         for name in own:
             monkeypatch.setattr(processor, name, refuse)
         X, y = friedman(60)
-        model = ThresherRegressor(device="cuda", width=128, random_state=0, feature_learning="columns").fit(X, y)
+        model = ThresherRegressor(device="cuda").fit(X, y)
         assert np.isfinite(model.predict(X, return_std=True)).all()
 
 
@@ -245,7 +180,7 @@ def test_memory_is_refused_in_advance(gpu, monkeypatch):
     X, y = friedman(200)
     monkeypatch.setattr(type(gpu), "spare", lambda self: 1e6)
     with pytest.raises(thresher.MemoryRefused, match=r"fitting 200 rows of 6 columns on the GPU needs about"):
-        ThresherRegressor(device="cuda", random_state=0, target="linear").fit(X, y)
+        ThresherRegressor(device="cuda", target_transform=None).fit(X, y)
 
 
 def test_the_kernel_is_evaluated_in_double_precision(gpu):

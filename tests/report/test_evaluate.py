@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from pages import Whole
 from scipy import sparse
 from sklearn.dummy import DummyClassifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression
 
 import thresher
-from thresher import InvalidInput, ThresherClassifier, ThresherRegressor
+from thresher import InvalidInput, NetworkRegressor, ThresherClassifier, ThresherRegressor
 from thresher.cli import commands
 from thresher.cli.inspect import describe
 from thresher.output import to_json
@@ -23,8 +23,7 @@ from thresher.report import Evaluation, load_model, read_run, save_run
 from thresher.report.splits import split
 from thresher.tables import Frame, ParquetRows, read_table
 
-GIVEN = {"width": float("inf"), "shift": 1.0, "ridge": 0.01, "bias": 1.0, "feature_learning": 0, "scale": "robust",
-         "random_state": 0}  # fmt: skip
+GIVEN = {"ridge": 0.01, "bias": 1.0, "feature_learning": 0}
 FAR = 60  # rows trained on, of 90
 
 
@@ -55,7 +54,7 @@ def fitted(count=0):
     """A regression, or a classification of so many classes, and the rows that it was not fitted to."""
     table, y = houses()
     y = labels(y, count) if count else y
-    model = ThresherClassifier(**GIVEN) if count else ThresherRegressor(**GIVEN, target="linear")
+    model = ThresherClassifier(**GIVEN) if count else ThresherRegressor(**GIVEN, target_transform=None)
     return model.fit(table[:FAR], y[:FAR]), table[FAR:], y[FAR:], y[:FAR]
 
 
@@ -64,13 +63,13 @@ def test_python_and_the_command_give_one_evaluation_and_one_page(count, tmp_path
     table, y = houses()
     file, folder, page = tmp_path / "houses.csv", tmp_path / "run", tmp_path / "page.html"
     table.assign(price=labels(y, count) if count else y).to_csv(file, index=False, sep=";")
-    options = ["--shift", "1", "--parts", "all", "--quiet"]
+    options = ["--parts", "all", "--quiet"]
     typed = ["train", str(file), "--target", "price", *options, "--save", str(folder), "--report", str(page)]
     commands.main(typed, standalone_mode=False, obj=typed)
     expected, read = read_run(folder), read_table(file, target="price")
     parts = split(read.targets, 0.2, seed=0, classes=bool(count))
     X, known = (read.inputs.take(one) for one in (parts.test, parts.train))
-    model = (ThresherClassifier if count else ThresherRegressor)(shift=1.0, parts="all", random_state=0)
+    model = (ThresherClassifier if count else ThresherRegressor)(parts="all", random_state=0)
     model.fit(known, read.targets[parts.train])
     given = {"X_train": known, "y_train": read.targets[parts.train], "target": "price"}
     found = thresher.evaluate(model, X, read.targets[parts.test], **given)
@@ -82,7 +81,9 @@ def test_python_and_the_command_give_one_evaluation_and_one_page(count, tmp_path
     details = replace(found.details, examples=expected.details.examples)  # which know the rows of the file
     assert repr(details) == repr(expected.details)
     assert {"file": str(file), **found.data, "rows trained on": 90} == expected.data | {"tested": "with this model"}
-    same = {name: getattr(expected, name) for name in ("what", "data", "network", "command", "when", "seconds")}
+    same = {
+        name: getattr(expected, name) for name in ("what", "data", "network", "choices", "command", "when", "seconds")
+    }
     again = replace(found, **same, details=details).report(tmp_path / "again.html")
     assert again.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
     by_pandas = thresher.evaluate(model, table.iloc[parts.test], read.targets[parts.test])
@@ -114,7 +115,7 @@ def test_a_report_has_figures(tmp_path):
 def test_any_holder_of_the_same_rows_gives_the_same_scores(tmp_path):
     table, y = houses()
     X = table[["area"]].fillna(90.0).assign(size=np.arange(90.0))
-    model = ThresherRegressor(**GIVEN, target="linear").fit(X[:FAR], y[:FAR])
+    model = ThresherRegressor(**GIVEN, target_transform=None).fit(X[:FAR], y[:FAR])
     X, y = X[FAR:], y[FAR:]
     pytest.importorskip("pyarrow", reason="an extra")
     X.to_parquet(tmp_path / "rows.parquet")
@@ -129,7 +130,9 @@ def test_any_holder_of_the_same_rows_gives_the_same_scores(tmp_path):
 def test_a_network_and_one_that_was_loaded(tmp_path, bare):
     table, y = houses()
     X = table[["area"]].fillna(90.0).to_numpy()
-    model = ThresherRegressor(**{**GIVEN, "width": 64}, target="linear").fit(X[:FAR], y[:FAR])
+    model = NetworkRegressor(width=64, max_iterations=3, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X[:FAR], y[:FAR])
     model.save(tmp_path / "model")
     first, second = (thresher.evaluate(one, X[FAR:], y[FAR:]) for one in (model, thresher.load(tmp_path / "model")))
     assert first.what == second.what

@@ -20,8 +20,7 @@ from thresher.report.pictures import model_pictures, term_pictures
 from thresher.report.words import bars_of_shares, compared, fails, say_between, sure, used, verdict
 from thresher.tables.picking import CellPicker
 
-GIVEN = {"bias": 1.0, "shift": 0.0, "ridge": 0.05, "scale": "standardise", "feature_learning": 0}
-LIMIT = {**GIVEN, "width": float("inf"), "random_state": 0}
+LIMIT = {"bias": 1.0, "ridge": 0.05, "feature_learning": 0}
 
 
 class Says:
@@ -110,7 +109,7 @@ def test_the_first_screen_compares_with_a_linear_model_and_a_guess(tmp_path, mon
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.uniform(-3, 3, 300), "colour": rng.choice(["red", "blue"], 300)})
     y = np.sin(2 * X["a"]).to_numpy() + (X["colour"] == "red") + 0.1 * rng.normal(size=300)
-    model = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X[:200], y[:200])
+    model = ThresherRegressor(parts="columns", target_transform=None, **LIMIT).fit(X[:200], y[:200])
     run = thresher.evaluate(model, X[200:], y[200:], X_train=X[:200], y_train=y[:200], target="height [m]")
     found = run.details
     head, rows, note = compared(found)
@@ -186,7 +185,7 @@ def test_a_report_says_which_loss_was_asked_for():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(80, 2))
     counts = rng.poisson(np.exp(1 + X[:, 0]))
-    model = ThresherRegressor(loss="poisson", random_state=0, **GIVEN).fit(X[:60], counts[:60])
+    model = ThresherRegressor(loss="poisson", **LIMIT).fit(X[:60], counts[:60])
     run = thresher.evaluate(model, X[60:], counts[60:], X_train=X[:60], y_train=counts[:60])
     assert run.network["loss"] == "poisson"
     assert run.details.coverage

@@ -48,7 +48,7 @@ def test_numbers_of_any_size_are_compared_with_a_linear_model(size):
     y = X[:, 0] + 0.1 * X[:, 1] ** 2
     usual, run = (
         thresher.evaluate(
-            ThresherRegressor(width=np.inf, random_state=0).fit(unit * X, unit * y),
+            ThresherRegressor().fit(unit * X, unit * y),
             unit * X, unit * y, X_train=unit * X, y_train=unit * y, seconds=0.1,
         )
         for unit in (1.0, size)
@@ -83,5 +83,5 @@ def test_targets_come_from_frames_of_any_library():
     for one in frames:
         columns = (one.select("a", "b"), one.select("y")) if one is not asked else (one.select(["a", "b"]), one["y"])
         assert str(thresher.evaluate(model, *columns, seconds=0.1)) == base
-        ours = ThresherRegressor(width=np.inf, random_state=0).fit(*columns)
+        ours = ThresherRegressor().fit(*columns)
         assert thresher.evaluate(ours, *columns, seconds=0.1).test.rows == 40

@@ -11,7 +11,7 @@ from thresher.report import read_run, save_run
 from thresher.report.details import terms_of
 
 matplotlib.use("Agg")
-LIMIT = {"bias": 1.0, "shift": 0.0, "ridge": 0.05, "scale": "standardise", "feature_learning": 0, "random_state": 0}
+LIMIT = {"bias": 1.0, "ridge": 0.05, "feature_learning": 0}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def houses():
 
 @pytest.fixture(scope="module")
 def model(houses):
-    return ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(*houses)
+    return ThresherRegressor(parts="pairs", target_transform=None, **LIMIT).fit(*houses)
 
 
 def test_terms_are_sorted_and_are_what_effects_say(model, houses):
@@ -79,7 +79,7 @@ def test_a_histogram_is_that_of_the_weighted_training_rows(houses):
     X, y = houses
     ages = X["age"].fillna(X["age"].median())
     weights = np.where(ages > 1, 3.5, 0.5)  # so that it matters which row has which value
-    model = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, y, weights)
+    model = ThresherRegressor(parts="columns", target_transform=None, **LIMIT).fit(X, y, weights)
     one = next(one for one in terms_of(model) if one.name == "age")
     inside = np.clip(ages, one.at[0], one.at[-1])
     expected = np.histogram(inside, one.edges, weights=weights)[0] / weights.sum()
@@ -110,14 +110,14 @@ def test_a_figure_has_axes_for_each_term(model):
 
 @pytest.mark.parametrize("way", ["both", "instead"])
 def test_whole_numbers_that_are_names_are_bars(way, monkeypatch):
+    from thresher.estimators import fit
     from thresher.estimators.data.single_columns import Indicators
-    from thresher.estimators.pipeline import pipeline
 
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=150), rng.integers(3, 7, 150)])
-    made = lambda data, options: Indicators.of(data.X, [1], instead=way == "instead")  # noqa: E731
-    monkeypatch.setattr(pipeline, "choose_indicators", made)
-    model = ThresherRegressor(parts="columns", target="linear", **LIMIT).fit(X, X[:, 0] + (X[:, 1] == 4))
+    made = lambda data, settings: (Indicators.of(data.X, [1], instead=way == "instead"), {})  # noqa: E731
+    monkeypatch.setattr(fit, "choose_indicators", made)
+    model = ThresherRegressor(parts="columns", target_transform=None, **LIMIT).fit(X, X[:, 0] + (X[:, 1] == 4))
     one = next(one for one in terms_of(model) if one.name == "x1")
     assert (one.kind, one.words) == ("category", ["3", "4", "5", "6"])
     np.testing.assert_allclose(one.counts, [(X[:, 1] == k).mean() for k in range(3, 7)])
@@ -143,7 +143,7 @@ def test_a_report_shows_terms_and_a_file_keeps_them(model, houses, tmp_path):
     page = run.report(tmp_path / "page.html").read_text()
     assert "What the model is made of" in page
     assert "size &amp; colour" in page
-    plain = ThresherRegressor(parts="all", width=float("inf"), **LIMIT).fit(X, y)
+    plain = ThresherRegressor(parts="all", **LIMIT).fit(X, y)
     other = thresher.evaluate(plain, X, y, seconds=0.5)
     assert other.details.terms == []
     assert "What the model is made of" not in other.report(tmp_path / "other.html").read_text()
@@ -153,7 +153,7 @@ def test_words_of_the_table_are_drawn_as_they_are(houses):
     X, y = houses
     X = X.rename(columns={"size": "R & D", "colour": "paid"})
     X["paid"] = X["paid"].map({"red": "$10 to $20", "green": "$_$", "blue": "more"})
-    figure = thresher.plot_effects(ThresherRegressor(parts="pairs", target="linear", **LIMIT).fit(X, y), terms=20)
+    figure = thresher.plot_effects(ThresherRegressor(parts="pairs", target_transform=None, **LIMIT).fit(X, y), terms=20)
     figure.draw_without_rendering()
     labels = {axes.get_title(loc="left").split(":")[0]: (axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes}
     assert labels["R & D && paid"] == ("R & D", "paid")
@@ -163,7 +163,7 @@ def test_words_of_the_table_are_drawn_as_they_are(houses):
 
 def test_refusals(houses):
     X, y = houses
-    plain = ThresherRegressor(parts="all", width=float("inf"), **LIMIT).fit(X, y)
+    plain = ThresherRegressor(parts="all", **LIMIT).fit(X, y)
     with pytest.raises(InvalidInput, match="parts='columns'"):
         thresher.plot_effects(plain)
     with pytest.raises(InvalidInput, match="no effects"):

@@ -262,7 +262,7 @@ class TestFiles:
         encoder, _ = encoded(tmp_path, b"a,b\n1,x\n2,y\n" + "3,Köln\n4,Øre\n".encode("latin-1"))
         assert encoder.summary()[0] == "Read as Latin-1, because line 4 is not UTF-8."
 
-    @pytest.mark.parametrize("estimator", [ThresherRegressor(width=64), ThresherClassifier(width=64)], ids=["r", "c"])
+    @pytest.mark.parametrize("estimator", [ThresherRegressor(), ThresherClassifier()], ids=["r", "c"])
     @pytest.mark.parametrize("cells", [[[1.0, 2.0], [2.0, 4.0], [3.0, 1.0]], [["x", "y"], ["y", "x"], ["z", "x"]]])
     def test_columns_of_one_name_are_refused_by_estimators(self, estimator, cells):
         with pytest.raises(InvalidInput, match=r"several columns have the same name: a\. Rename all but one"):

@@ -15,7 +15,7 @@ from thresher import InvalidInput, NotAvailable, TableEncoder, ThresherClassifie
 from thresher.tables import Frame
 from thresher.tables.picking import CellPicker
 
-FIXED = {"width": 64, "random_state": 0, "shift": 0.5, "bias": 1.0, "ridge": 0.1, "feature_learning": 0}
+FIXED = {"bias": 1.0, "ridge": 0.1, "feature_learning": 0}
 N = 60
 
 
@@ -96,7 +96,7 @@ class TestTheSameInEach:
         np.testing.assert_array_equal(
             ThresherClassifier(**FIXED).fit(table, y > 0).predict_proba(table), classes.predict_proba(frame)
         )
-        model = ThresherRegressor(random_state=0, parts="columns", width=float("inf")).fit(frame, y)
+        model = ThresherRegressor(parts="columns").fit(frame, y)
         np.testing.assert_array_equal(model.effects(table).values, model.effects(frame).values)
         np.testing.assert_array_equal(model.explain(table).values, model.explain(frame).values)
         assert evaluate(model, table, y).test.value == evaluate(model, frame, y).test.value
@@ -199,7 +199,7 @@ def test_a_query_is_made_once_in_a_fit():
 
     found, y = cells()
     lazy = pl.DataFrame(found).lazy().map_batches(count)
-    ThresherRegressor(random_state=0).fit(lazy, y, sample_weight=np.arange(N) % 2)
+    ThresherRegressor().fit(lazy, y, sample_weight=np.arange(N) % 2)
     assert len(calls) == 1
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from properties import examples
 
 from thresher import InvalidInput
+from thresher.estimators.centres import fit_centres
 from thresher.estimators.data.streams import Stream
-from thresher.estimators.kernels.kernel import SphereKernel
-from thresher.estimators.models.centres import fit_centres
+from thresher.estimators.kernel import SphereKernel
 from thresher.tables import ParquetRows, rows_on_disk
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet'")

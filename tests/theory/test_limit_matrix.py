@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from thresher import to_sphere
-from thresher.estimators.kernels.kernel import SphereKernel
+from thresher.estimators.kernel import SphereKernel
 from thresher.loops.limit import multiply_both
 from thresher.theory import cofiring_probability, firing_probability, limit_kernel, limit_matrix, limit_slopes
 from thresher.theory.limit_matrix import (
@@ -16,7 +16,6 @@ from thresher.theory.limit_matrix import (
     limit_block,
     limit_gradients_at,
     limit_product,
-    limit_square,
     polynomials,
 )
 
@@ -25,6 +24,12 @@ SHIFTS = [0.0, 0.1, 0.5, 1.5, 4.0]  # the second is too sharp for polynomials
 
 def sphere(n, d, seed=0):
     return to_sphere(np.random.default_rng(seed).normal(size=(n, d))).astype(np.float32)
+
+
+def whole_of(inputs):
+    whole = limit_block(inputs, inputs, 0.5)
+    np.fill_diagonal(whole, firing_probability(0.5))
+    return whole.astype(float)
 
 
 @pytest.mark.parametrize("shift", SHIFTS)
@@ -44,7 +49,7 @@ def test_blocks(shift, shape):
 def test_products_with_what_is_kept_and_what_is_not(n, share):
     inputs = sphere(n, 6)
     matrix = LimitMatrix(inputs, 0.5, memory=share * half_bytes(n))
-    whole = limit_square(inputs, 0.5).astype(float)
+    whole = whole_of(inputs)
     rng = np.random.default_rng(2)
     for until in {n, max(1, n // 2), max(1, n - 1)}:
         vectors = rng.normal(size=(until, 3))
@@ -73,7 +78,7 @@ def test_both_products_of_a_panel(shape):
 
 def test_columns_that_are_asked_for_later_are_made_then():
     inputs = sphere(900, 5)
-    matrix, whole = LimitMatrix(inputs, 0.5, memory=np.inf), limit_square(inputs, 0.5).astype(float)
+    matrix, whole = LimitMatrix(inputs, 0.5, memory=np.inf), whole_of(inputs)
     rng = np.random.default_rng(0)
     for until in (300, 257, 900, 10):
         vectors = rng.normal(size=(until, 2))

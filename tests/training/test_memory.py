@@ -10,7 +10,7 @@ from columns import train_columns
 from thresher import Problem, ThresherRegressor, to_sphere, train
 from thresher.datasets import random_problem
 from thresher.engines import Footprint, footprint
-from thresher.estimators.pipeline import budget
+from thresher.estimators import memory as memory_of_fits
 from thresher.model.hadamard import Rotated
 from thresher.model.network import NetworkSettings
 from thresher.shards import SHARDS
@@ -86,15 +86,14 @@ def test_what_hadamard_rows_need_is_counted(monkeypatch):
     np.testing.assert_array_equal(footprints("hadamard", "float64"), footprints("random", "float64"))
 
 
-@pytest.mark.parametrize("width", [4096, "auto"])
 @pytest.mark.parametrize(("n", "d"), [(300, 8), (300, 60), (800, 8)])
-def test_fits_take_what_is_estimated(n, d, width, monkeypatch):
+def test_fits_take_what_is_estimated(n, d, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
     estimates = []
-    monkeypatch.setattr(budget, "require", lambda estimate, **_: estimates.append(estimate))
-    model = ThresherRegressor(width=width, feature_learning=1, scale="standardise", random_state=0, n_jobs=1)
-    ThresherRegressor(width=100, random_state=0).fit(X[:60], y[:60])  # all is compiled
+    monkeypatch.setattr(memory_of_fits, "require", lambda estimate, **_: estimates.append(estimate))
+    model = ThresherRegressor(feature_learning=1, n_jobs=1)
+    ThresherRegressor().fit(X[:60], y[:60])  # all is compiled
     peak = peak_of(lambda: model.fit(X, y))
     assert peak < max(estimates) < 6 * peak

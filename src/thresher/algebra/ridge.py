@@ -1,19 +1,18 @@
-"""Ridge regression on a dense kernel: coefficients, and what leaving out and learning need of the inverse."""
+"""Ridge regression on a dense kernel: coefficients, and what leaving out needs of the inverse."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ssymv, strmm
-from scipy.linalg.lapack import dpotrf, dpotrs, slauum, sposv, strtri
+from scipy.linalg.lapack import dpotrf, dpotrs, slauum, strtri
 
 from thresher.algebra.cholesky import factor
 from thresher.parallel import blas_for_size
 
-__all__ = ["Evidence", "Inverse", "invert", "invert_factor", "solve_single"]
+__all__ = ["Inverse", "invert"]
 
 Matrix = NDArray[np.float64]
 _SMALLEST = 64  # rows of a triangle that LAPACK inverts fast enough
@@ -27,17 +26,6 @@ class Inverse(NamedTuple):
     alpha: Matrix  # A⁻¹ y (n, k)
     diagonal: Matrix  # of A⁻¹, at the last rows (s,)
     changes: tuple[Matrix, Matrix] | None  # by how much both fall as log p grows; None if only part of A⁻¹ was made
-
-
-class Evidence(NamedTuple):
-    """What the likelihood of targets needs of A = H + p, with the kernel H of inputs (n, d)."""
-
-    alpha: Matrix  # A⁻¹ y (n, k)
-    half: float  # of the logarithm of the determinant of A
-    diagonal: NDArray[Any]  # of A⁻¹ (n,)
-    # For columns c (n, k) and a factor: of factor ⟨A⁻¹ - c cᵀ, H⟩, half the slopes (d,) by the logarithms of factors of
-    # the coordinates, with A⁻¹ and c held fast; inputs keep the norm 1.
-    pull: Callable[[Matrix, float], Matrix]
 
 
 def invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, last: int, whole: bool) -> Inverse | None:
@@ -62,7 +50,7 @@ def invert(kernel: Matrix, penalty: Matrix, targets: Matrix, *, last: int, whole
             return None
         alpha = dpotrs(lower, targets, lower=1)[0]
         change = dpotrs(lower, penalty[:, None] * alpha, lower=1)[0]
-        inverse, unit = invert_factor(lower)
+        inverse, unit = _invert_factor(lower)
         fall = ssymv(1.0, inverse**2, penalty / unit, lower=1).astype(np.float64)
         diagonal = inverse.diagonal().astype(np.float64)
         return Inverse(np.ascontiguousarray(alpha), diagonal / unit, (change, fall / unit))
@@ -79,7 +67,7 @@ def _mirror(matrix: Matrix, diagonal: Matrix) -> None:
     np.einsum("ii->i", matrix)[:] = diagonal
 
 
-def invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
+def _invert_factor(lower: Matrix) -> tuple[NDArray[np.float32], float]:
     """Return the inverse of a matrix from its Cholesky factor (n, n), in the lower triangle, float32.
 
     It is that of the matrix divided by a unit, which is the second result, so that nothing is out of range. Of an exact
@@ -101,13 +89,3 @@ def _invert_triangle(lower: NDArray[np.float32]) -> None:
     _invert_triangle(first)
     _invert_triangle(last)
     below[:] = strmm(-1.0, first, strmm(1.0, last, below, lower=1), side=1, lower=1, overwrite_b=1)
-
-
-def solve_single(kernel: NDArray[np.float32], penalty: Matrix, targets: Matrix) -> Matrix | None:
-    """Return alpha (n, k) from a kernel in single precision, which is lost; None if that is not positive enough."""
-    matrix = kernel.T  # symmetric; the transpose is in LAPACK's order
-    np.einsum("ii->i", matrix)[:] += penalty.astype(np.float32)
-    rhs = np.asfortranarray(targets, np.float32)
-    with blas_for_size(len(matrix)):
-        _, alpha, failed = sposv(matrix, rhs, lower=1, overwrite_a=1, overwrite_b=1)
-    return None if failed or not np.isfinite(alpha).all() else alpha.astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from thresher.report import Evaluation, read_run
 from thresher.report.evaluation import LEFT_OUT
 from thresher.report.saved import MODEL_FILE
 from thresher.report.words import say_number, say_scores
+from thresher.theory import Shares
 from thresher.training.result_files import KIND, VERSION
 
 __all__ = ["describe", "inspect"]
@@ -48,7 +50,12 @@ def _of_run(run: Evaluation, folder: Path) -> dict[str, Any]:
     read_file(folder / MODEL_FILE, kind=KIND, version=VERSION)  # refuses what is not there, or damaged
     columns = ", ".join(run.columns[:_SHOWN])
     columns += f" and {len(run.columns) - _SHOWN} more" if len(run.columns) > _SHOWN else ""
-    facts = {"what": run.what, **run.network, "columns": columns or "none named"}
+    facts = {
+        "what": run.what,
+        **run.network,
+        **{one.name: one.taken for one in run.choices if one.name not in run.network},
+    }
+    facts["columns"] = columns or "none named"
     for one in run.trainings:
         count = len(one.history) - 1
         facts[one.name] = f"{one.status}, {count:,} iteration{'' if count == 1 else 's'}"
@@ -62,17 +69,18 @@ def _of_run(run: Evaluation, folder: Path) -> dict[str, Any]:
 
 def _of_file(path: Path) -> dict[str, Any]:
     about = read_file(path, kind=KIND, version=VERSION).metadata
-    facts = {
-        LEFT_OUT if name == "loo_share_" else name.rstrip("_").replace("_", " "): value
-        for name, value in about.get("values", {}).items()
-        if name != "loo_error_" and value == value  # the share says the same without units
-    }
+    facts = {"what": str(about.get("estimator"))}
+    facts |= {"form": str(about["form"])} if "form" in about else {}
+    facts |= {name.rstrip("_").replace("_", " "): value for name, value in about.get("values", {}).items()}
+    facts |= {"parts": Shares(*about["kernel"]["parts"]).words} if "kernel" in about else {}
+    facts |= {str(one[0]): one[2] for one in about.get("choices", [])}
+    if (share := about.get("loo_share", math.nan)) == share:
+        facts[LEFT_OUT] = share
     if (seed := about.get("parameters", {}).get("random_state")) is not None:
         facts["seed"] = seed
     if networks := about.get("networks", []):
         facts["networks"] = f"{len(networks)} of {networks[0]['width']:,} neurons"
-    return {"what": str(about.get("estimator")), "form": str(about.get("form")), **facts,
-            "size": format_bytes(path.stat().st_size)}  # fmt: skip
+    return {**facts, "size": format_bytes(path.stat().st_size)}
 
 
 def _say(value: Any) -> str:

@@ -20,7 +20,10 @@ __all__ = [
 ]  # fmt: skip
 
 PARTS = ("auto", "all", "columns", "pairs")  # as estimators name them
-LOSSES = ("squared", "huber", "poisson", "quantile", "auto")  # of a regressor, as it names them
+LOSSES = {  # as estimators name them
+    "regression": ("squared_error", "huber", "poisson", "quantile"),
+    "classification": ("log_loss", "squared_error"),
+}
 _MOST_BITS = 63  # of a whole number
 # How the library names what this command line has options for.
 _ARGUMENT = re.compile(r"\b(width|parts|loss|shift|device|seed|cv|test_size)=(?:'([^']*)'|([\w.+-]*\w))")

@@ -121,7 +121,7 @@ def _check_options(saved: SavedModel, *, proba: bool, interval: float | None) ->
             "--interval needs a model with a ridge; this is a network that was trained to zero loss. Train without "
             "--width."
         )
-    learnt, (lower, upper) = getattr(saved.model, "quantile_fits_", None), _ends(interval)
+    learnt, (lower, upper) = saved.model.predictive_.fits, _ends(interval)
     if learnt is not None:
         low, high = learnt.levels[0], learnt.levels[-1]
         if lower < low - _ROUNDING or upper > high + _ROUNDING:

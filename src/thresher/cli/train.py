@@ -37,12 +37,8 @@ from thresher.tables.targets import as_labels, check_target, rows_with_target
 __all__ = ["train"]
 
 _TEST_SIZE = 0.2
-_PARTS = "Chosen by rows left out: neurons see {}. --parts all sees all columns at once."
-_CATEGORIES = "Chosen by rows left out: whole numbers as {}, in {}. --categorical NAME says which are names instead."
-_BY = {"squared": "squares", "log": "log loss", "mixed": "squares and one by log loss, mixed"}
-_LOSS = "Probabilities are of a fit by {}: {}."
-_LOGARITHMS = "The targets are learnt as logarithms, which gives a lower error."
-_LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network."
+_CHOSEN = "Chosen by rows left out, of which the errors are:"
+_CATEGORIES = "Whole numbers are taken as {}, in {}. --categorical NAME says which are names instead."
 
 
 @click.command()
@@ -57,13 +53,14 @@ _LIMIT = "The limit of infinite width was fitted: {}. --width N trains a network
 )
 @click.option(
     "--loss",
-    type=click.Choice(shared.LOSSES),
-    help="Of numbers: huber where some are absurd, poisson for counts, quantile for bounds; auto; default: squared.",
+    type=click.Choice(sorted({name for names in shared.LOSSES.values() for name in names})),
+    help="Numbers: huber where some are absurd, poisson for counts, quantile for bounds; default: squared_error. "
+    "Classes: log_loss (default) or squared_error.",
 )
 @click.option("--parts", type=click.Choice(shared.PARTS), default="auto", show_default=True, help="What neurons see.")
 @click.option("--width", type=shared.COUNT, help="Train a network of so many neurons, such as 2^20, to zero loss.")
 @click.option(
-    "--shift", type=shared.AUTO, default="auto", show_default=True, help="Threshold above which a neuron fires."
+    "--shift", type=shared.AUTO, default="auto", show_default=True, help="Threshold above which its neurons fire."
 )
 @shared.device
 @click.option("--seed", type=shared.COUNT, default=0, show_default=True, help="Of start weights and choice of rows.")
@@ -122,6 +119,8 @@ def _check_options(options: dict[str, Any]) -> None:
                 raise InvalidInput(
                     f"--{name} is for the limit of infinite width, and --width trains a network. Leave one of them out."
                 )
+    elif options["shift"] != "auto":
+        raise InvalidInput("--shift is for a network, and no --width was given. Leave it out, or add --width.")
     find_device(options["device"])
     if options["report"] is not None:
         find_jinja()
@@ -176,11 +175,19 @@ def _say_task(table: Table, known: Places, options: dict[str, Any], file: Path, 
     """Print what was read and what is to be learnt; return the task."""
     targets = table.targets[known]
     task, why = guess_task(targets) if options["task"] == "auto" else (options["task"], "as requested")
-    if options["loss"] and options["task"] == "auto" and targets.dtype.kind in "iuf":
-        task, why = "regression", f"as --loss {options['loss']} says"
+    fitting = [one for one, names in shared.LOSSES.items() if options["loss"] in names]
+    if (
+        len(fitting) == 1
+        and options["task"] == "auto"
+        and (targets.dtype.kind in "iuf" or fitting == ["classification"])
+    ):
+        task, why = fitting[0], f"as --loss {options['loss']} says"
     check_target(table.target, targets, task)
-    if options["loss"] and task == "classification":
-        raise InvalidInput(f"--loss {options['loss']} is for numbers; {table.target} holds classes. Leave it out.")
+    if fitting and task not in fitting:
+        kinds = {"regression": "numbers", "classification": "classes"}
+        raise InvalidInput(
+            f"--loss {options['loss']} is for {kinds[fitting[0]]}; {table.target} holds {kinds[task]}. Leave it out."
+        )
     n, d = table.inputs.shape
     source, columns = "standard input" if file == INPUT else file, f"{d} column{'s' if d > 1 else ''}"
     console.print(f"Read {source}: {n:,} rows, {columns}, target {table.target!r}.")
@@ -204,6 +211,7 @@ def _say_end(found: Evaluation, written: dict[str, str], options: dict[str, Any]
             "scores": found.scores,
             "folds": found.folds,
             "network": found.network,
+            "choices": {one.name: {"taken": one.taken, "tried": one.tried} for one in found.choices},
             "data": found.data,
             "seconds": round(seconds, 3),
             "written": written,
@@ -265,7 +273,7 @@ class _Work:
                 console.print("No row is tested on: there are two rows, or one of each class.")
         with self.timed("fitting"):
             if options["width"] is None:
-                console.print(f"Choosing scale, shift, ridge and features on {len(parts.train):,} rows, then training.")
+                console.print(f"Choosing features and a ridge on {len(parts.train):,} rows, then fitting them.")
             model = self.fit(parts.train)
         if len(parts.test):
             with self.timed("testing"):
@@ -330,14 +338,13 @@ class _Work:
         from thresher.estimators import NetworkClassifier, NetworkRegressor, ThresherClassifier, ThresherRegressor
 
         options, classes = self.options, self.task == "classification"
-        given = {name: options[name] for name in ("shift", "device")}
         if options["width"] is not None:
             kind: Any = NetworkClassifier if classes else NetworkRegressor
-            given["width"] = options["width"]
+            names = ["width", "shift", "device"]
         else:
             kind = ThresherClassifier if classes else ThresherRegressor
-            given["parts"] = options["parts"]
-            given |= {} if options["loss"] is None else {"loss": options["loss"]}
+            names = ["parts", "device", *(["loss"] if options["loss"] else [])]
+        given = {name: options[name] for name in names}
         if options["categorical"]:
             given["categorical_features"] = split_names(options["categorical"], self.table.columns)
         return kind(**given, random_state=options["seed"])
@@ -374,16 +381,7 @@ class _Work:
 
 def _choices_of(model: Any) -> Iterator[tuple[str, str]]:
     """Yield what was chosen, each with what makes it the same when it is said of another fit."""
+    yield _CHOSEN, "\n  ".join([_CHOSEN, *str(model.choices_).splitlines()])
     for what, said in (("number and category", "numbers and categories"), ("category", "categories")):
         if found := [str(name) for name, now in model.categories_.items() if now == what]:
             yield (line := _CATEGORIES.format(said, name_some(found))), line
-    if model.parts_errors_ and model.parts_.whole < 1:
-        yield (line := _PARTS.format(model.parts_.words)), line
-    if getattr(model, "loss_errors_", None):
-        yield _LOSS, _LOSS.format(_BY[model.loss_], model.loss_reason_)
-    if model.width == "auto" and not model.results_:
-        yield _LIMIT, _LIMIT.format(model.width_reason_)
-    if getattr(model, "loss", None) == "auto" and model.loss_ != "squared":
-        yield (line := f"Learnt with loss {model.loss_}, which rows left out prefer to squares."), line
-    if getattr(model, "target_", None) == "log" and model.loss_ == "squared":
-        yield _LOGARITHMS, _LOGARITHMS

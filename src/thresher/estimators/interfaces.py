@@ -1,36 +1,28 @@
-"""The joints of a fit: what decides (``Judge``), what is computed (``Kernel``), what computes (``Backend``).
+"""The joints of a fit: a ``Kernel`` makes inputs of rows, a ``Backend`` computes with it.
 
-    pipeline  ->  Judge  ->  Kernel  ->  Backend
-    models    ----------->  Kernel  ->  Backend
-
-A pipeline chooses, a judge says what a choice is worth, a kernel makes inputs of rows, a backend computes. Values that
-are handed over are NumPy arrays; *device arrays*, which are only passed on, combined by operators or indexed, stay
-where they are computed. Kernels of few rows are matrices in double precision (:class:`DenseOperator`), those of many
-rows operators in single precision (:class:`Operator`).
+Values that are handed over are NumPy arrays; *device arrays*, which are only passed on, combined by operators or
+indexed, stay where they are computed. Kernels of few rows are matrices in double precision (:class:`DenseOperator`),
+those of many rows operators in single precision (:class:`Operator`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.algebra import DirectFactor
 from thresher.algebra.pivots import LowRank
-from thresher.algebra.ridge import Evidence, Inverse
+from thresher.algebra.ridge import Inverse
 from thresher.estimators.data.observations import Observations
-from thresher.model.network import Network, NetworkSettings
 from thresher.theory import Limit
 
-__all__ = ["Backend", "DenseOperator", "Judge", "Judged", "Kernel", "Lifted", "Measure", "Operator"]
+__all__ = ["Backend", "DenseLimit", "DenseOperator", "Kernel", "Lifted", "Operator"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-Measure = Callable[[Observations, Matrix], float]  # the error of outputs (c, k) for observations left out
-Mix = Callable[[Matrix], Matrix]  # makes c outputs (n, c) of coefficients (n, k)
 
 
 class Lifted(NamedTuple):
@@ -42,16 +34,13 @@ class Lifted(NamedTuple):
 
 
 class Kernel(Limit, Protocol):
-    """The kernel of rows (n, r); see ``kernels/kernel.py``."""
+    """The kernel of rows (n, r); see ``kernel.py``."""
 
     def coordinates(self, rows: Matrix) -> Matrix:
         """Return rows (n, r) as they are before they are divided by their norms."""
 
     def lift(self, rows: Matrix, weights: Matrix | None = None, *, last: float | None = None) -> Lifted:
         """Return the inputs of rows; the bias coordinate is that of these rows unless it is given."""
-
-    def matrix(self, inputs: Matrix, backend: Backend) -> DenseOperator:
-        """Return the matrix of few inputs."""
 
     def penalty(self, ridge: float, weights: Matrix) -> Matrix:
         """Return what a ridge adds to the diagonal (n,) for rows with these weights."""
@@ -60,63 +49,8 @@ class Kernel(Limit, Protocol):
         """Return the weighted sum (r, r) of outer products of gradients of a fit; None if there is none."""
 
 
-class Judged(Protocol):
-    """A fit with a kernel and a ridge."""
-
-    @property
-    def ridge(self) -> float:
-        """The ridge, relative to the diagonal of the kernel."""
-
-    @property
-    def alpha(self) -> Matrix:
-        """The coefficients (n, k)."""
-
-    @property
-    def error(self) -> float:
-        """The weighted mean of squared errors of observations left out, summed over outputs."""
-
-
-class Judge(Protocol):
-    """Observations that are fitted, and some that are left out. Contract: ``tests/estimators/test_judges.py``.
-
-    *Left out* is the word for both ways: one at a time, or some rows together, which are then called *held out*.
-
-    Ridge, bias and shift are chosen by the squared error of what is learnt. Whatever competes in kind (scales,
-    features, ways to fit) is compared by the measure of :meth:`measured`.
-    """
-
-    @property
-    def data(self) -> Observations:
-        """The observations that are fitted."""
-
-    @property
-    def held(self) -> Observations:
-        """The observations that are left out, one at a time or together."""
-
-    def evaluate(
-        self,
-        kernel: Kernel,
-        *,
-        ridge: float | None = None,
-        guess: float = 1e-2,
-        rival: float = np.inf,
-        start: Any = None,
-    ) -> Any:
-        """Return a :class:`Judged` with this ridge, or with the best, searched for from a guess on.
-
-        None if the kernel is not positive. It may give up where the error cannot get below that of a ``rival``, and
-        begin from another fit of the same rows, a ``start``.
-        """
-
-    def left_out(self, judged: Any) -> Matrix:
-        """Return what the fit predicts for the observations left out (c, k)."""
-
-    def measured(self, judged: Any) -> float:
-        """Return the error of these predictions, by the measure that was asked for."""
-
-
 class DenseOperator(Protocol):
-    """A kernel (n, n) of few inputs, of the limit or of a network, in double precision."""
+    """A kernel (n, n) of few inputs, in double precision."""
 
     def __len__(self) -> int:
         """Return n."""
@@ -136,21 +70,12 @@ class DenseOperator(Protocol):
     def solve(self, penalty: Matrix, targets: Matrix) -> Matrix | None:
         """Return (H + penalty)⁻¹ targets (r, k), for the kernel H of the first r inputs; None if not positive."""
 
-    def near(self, penalty: Matrix) -> DirectFactor | None:
-        """Return what preconditions solves with kernels near this one, with a penalty; None if none is needed."""
-
-    def rest(self, alpha: Matrix) -> Matrix:
-        """Return the kernel between the inputs beyond those of alpha (r, k) and these, times alpha, (n - r, k)."""
-
 
 class DenseLimit(DenseOperator, Protocol):
     """The limit kernel of few inputs (n, d)."""
 
     def outer_products(self, alpha: Matrix, *, scale: Matrix, columns: int) -> Matrix:
         """Return sums of outer products of gradients; see :func:`gradients.sum_outer_products`."""
-
-    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
-        """Return what the likelihood of targets (n, k) needs; None if the kernel is not positive."""
 
     def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
         """Return what tells for other inputs (m, d) how much of their variance is known (m,); None if not positive."""
@@ -212,9 +137,6 @@ class Backend(Protocol):
     def dense(self, kernel: Limit, inputs: Matrix, *, gradients: bool = False) -> DenseLimit:
         """Return the limit kernel of few inputs (n, d), with or without what gradients need of it."""
 
-    def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> DenseOperator:
-        """Return the Gram matrix of a network at its start, on few inputs (n, d)."""
-
     def operator(self, kernel: Limit, inputs: NDArray[Any], *, memory: float) -> Operator:
         """Return the kernel of inputs (n, d); ``memory`` are the bytes that may be kept between products."""
 
@@ -229,11 +151,6 @@ class Backend(Protocol):
     def gradients(self, kernel: Limit, others: Single, inputs: Single, alpha: Matrix) -> Matrix:
         """Return the gradients (c, k, d) at others (k, d) of the limit with coefficients alpha (n, c) on inputs."""
 
-    def quick_gradients(
-        self, kernel: Limit, inputs: Matrix, targets: Matrix, penalty: Matrix, mix: Mix
-    ) -> Matrix | None:
-        """Return the gradients (c, n, d) of a fit at its own inputs (n, d); None if double precision is as quick."""
-
     def pivots(self, operator: Operator, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank, a device array, from random pivots."""
 
@@ -245,6 +162,3 @@ class Backend(Protocol):
 
     def divide(self, lower: Matrix, columns: Any) -> Any:
         """Return L⁻¹ times columns (n, k), a device array, for a lower triangle L (n, n)."""
-
-    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
-        """Return the outputs (m, networks) of dense networks of twins of one start, on inputs (m, d)."""

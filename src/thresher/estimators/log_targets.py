@@ -1,124 +1,102 @@
-"""Whether a regressor learns logarithms of its targets, and how errors are measured then."""
+"""Whether a regressor learns logarithms of its targets: by one proper score of what is said of rows left out.
+
+The score is the mean pinball loss over levels, which is half the continuous ranked probability score (CRPS): in the
+units of the targets it is the same for targets and for logarithms.
+"""
 
 from __future__ import annotations
-
-from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thresher.estimators.data.encoder import TableEncoder
+from thresher.estimators.choose import FIRST_RIDGE
 from thresher.estimators.data.observations import Observations
-from thresher.estimators.data.scaling import CANDIDATES, Scaling
-from thresher.estimators.interfaces import Measure
-from thresher.estimators.pipeline.scale import error_left_out
-from thresher.estimators.sizes import Sizes
+from thresher.estimators.data.scaling import SCALE, Scaling
+from thresher.estimators.kernel import SphereKernel
+from thresher.estimators.leave_one_out import fit_kernel
+from thresher.estimators.robust import robust_size, weighted_quantile
+from thresher.estimators.settings import Settings
+from thresher.parallel import blas_for_size
 
-__all__ = ["LogTargets"]
+__all__ = ["choose_floor", "floors_of"]
 
 Matrix = NDArray[np.float64]
 _ABOVE = (0.001, 0.1)  # how far the smallest target may lie above the floor of logarithms, in deviations of the targets
-# Powers of errors, and below what share of those without logarithms they must be with them, both as squares: the mean
-# absolute error below 0.8, the mean square below 1.
-_CLEARLY = ((1, 0.64), (2, 1.0))
+_LEVELS = np.arange(1, 20) / 20
+_REACH = 20.0  # robust deviations from the median at which targets count as the same
+_CLEARLY, _SURE = 0.98, 2.0  # share of the score of targets, and standard errors, that logarithms must leave and gain
+# Shares of the mean square of errors that logarithms may have, and of the score from which on it is the second: their
+# predictions are medians, whose mean square is up to 1.09 times that of means where targets are log-normal.
+_SQUARES, _BETTER = (1.05, 1.12), 0.9
 
 
-class LogTargets:
-    """What a regressor needs to choose between targets and their logarithms."""
+def floors_of(columns: Matrix, weights: Matrix | None) -> list[Matrix]:
+    """Return the floors (k,) of logarithms of targets (n, k) that are tried; of amounts above 0 none is below 0."""
+    unit = Scaling.of(columns, scale="standardise", weights=weights).unit
+    least = columns.min(axis=0)
+    below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
+    lowest = np.where(least > 0, 0.0, -np.inf)
+    return [np.maximum(np.minimum(least - above * unit, below), lowest) for above in _ABOVE]
 
-    target: str
-    encoder_: TableEncoder | None
-    _sizes: Sizes
-    _options: Any
 
-    def _choose_floor(self, X: Any, rows: Matrix, columns: Matrix, weights: Matrix | None) -> Matrix | None:
-        """Return the floor (k,) of targets (n, k) that are learnt as logarithms; None if they are not.
+def choose_floor(
+    data: Observations, settings: Settings, *, floors: list[Matrix], asked: bool
+) -> tuple[Matrix | None, dict[str, float]]:
+    """Return the floor (k,) of the logarithms that targets (n, k) are learnt as, and the scores of what was tried.
 
-        Logarithms must clearly lower the mean absolute error: of targets that span powers of ten the mean square is
-        that of a few. They must not raise the mean square either: what they predict is the median, and of rare counts
-        a median of zero has a low absolute error and says nothing.
-        """
-        if self.target == "linear":
-            return None
-        floors = self._floors(columns, weights)
-        most = self._sizes.one_by_one
-        many = len(rows) > most
-        some = np.random.default_rng(0).permutation(len(rows))[:most] if many else np.arange(len(rows))
-        few, weighed = columns[some], None if weights is None else weights[some]
+    None where targets are learnt as they are: unless they were ``asked`` for, logarithms must have a surely lower
+    score, and no clearly higher mean square. Observations are at raw rows (n, d), few enough for one factor; the
+    ``floors`` are below all targets, those of other rows too.
 
-        @cache
-        def rows_of(place: int | None) -> Matrix:
-            encoded = rows if place is None else self._encoded(X, rows, columns, floors[place])[1]
-            return encoded[some] if many else encoded
+    Cost: O(n³) for each of three fits.
+    """
+    scores, squares, columns = list[Matrix](), list[float](), data.target
+    heavy = data.weight * (data.count.sum() / data.weight.sum())
+    middle = np.array([weighted_quantile(column, 0.5, heavy) for column in columns.T])
+    unit = np.array([robust_size(column, heavy) or 1.0 for column in (columns - middle).T])
+    low, high = middle - _REACH * unit, middle + _REACH * unit
+    near = np.clip(columns, low, high)
+    scaled = data.with_rows(Scaling.of(data.X, scale=SCALE, weights=data.weights).apply(data.X))
+    kernel = SphereKernel(settings.biases[0], settings.shift)
+    with blas_for_size(len(data)):
+        matrix = settings.backend.dense(kernel, kernel.lift(scaled.X, data.weights).inputs)
+        for floor in (None, *floors):
+            learnt = columns if floor is None else np.log(columns - floor)
+            scaling = Scaling.of(learnt, scale="standardise", weights=heavy)
+            own = scaled.with_targets(scaling.apply(learnt))
+            fit = fit_kernel(
+                matrix, own, diagonal=kernel.diagonal, ridge=settings.ridge, last=len(own), guess=FIRST_RIDGE
+            )
+            if fit is None:
+                scores.append(np.full(len(columns), np.inf))
+                squares.append(np.inf)
+                continue
+            expected = fit.left_out(own)
+            wide = np.sqrt(1 + fit.left_out_variance(own) * own.unit / fit.noise)[:, None]
+            rest = (own.target - expected) / wide
 
-        def error(place: int | None, *, power: int = 1, quick: bool = False) -> float:
-            floor = None if place is None else floors[place]
-            return self._left_out_error(rows_of(place), few, weighed, floor=floor, many=many, power=power, quick=quick)
+            def misses(values: Matrix, floor: Matrix | None = floor, scaling: Scaling = scaling) -> Matrix:
+                said = values * scaling.unit + scaling.mean
+                with np.errstate(over="ignore"):
+                    said = said if floor is None else np.minimum(np.exp(said), 1e150) + floor
+                return (near - np.clip(said, low, high)) / unit
 
-        if self.target == "auto":  # most often a look at one kernel is enough
-            plain = error(None, quick=True)
-            if min(error(place, quick=True) for place in range(len(floors))) > plain:
-                return None
-        best = min(range(len(floors)), key=error)
-        if self.target == "log":
-            return floors[best]
-        better = all(error(best, power=power) < share * error(None, power=power) for power, share in _CLEARLY)
-        return floors[best] if better else None
-
-    @staticmethod
-    def _floors(columns: Matrix, weights: Matrix | None) -> list[Matrix]:
-        """Return the floors (k,) of logarithms of targets (n, k) that are tried."""
-        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-        least = columns.min(axis=0)
-        below = np.nextafter(least, -np.inf)  # where a share of the unit is lost in rounding
-        return [np.minimum(least - above * unit, below) for above in _ABOVE]
-
-    def _encoded(self, X: Any, rows: Matrix, columns: Matrix, floor: Matrix) -> tuple[TableEncoder | None, Matrix]:
-        """Return encoder and rows (n, d) with category means of what is learnt of targets (n, k): their logarithms."""
-        if self.encoder_ is None:
-            return None, rows
-        return self.encoder_.with_means(X, rows, np.log(columns - floor))
-
-    def _left_out_error(
-        self,
-        rows: Matrix,
-        columns: Matrix,
-        weights: Matrix | None,
-        *,
-        floor: Matrix | None,
-        many: bool,
-        power: int,
-        quick: bool,
-    ) -> float:
-        """Return the leave-one-out error of the limit, as a square: see :meth:`_measure`.
-
-        Infinity where it cannot be computed. ``quick``: see :func:`error_left_out`.
-        """
-        told = columns if floor is None else np.log(columns - floor)
-        scaling = Scaling.of(told, scale="standardise", weights=weights)
-        data = Observations.merged(rows, scaling.apply(told), weights=weights)
-        options = self._options(data, self._measure(columns, weights, scaling, floor, power))
-        if many and options.scale is None:  # the scale is chosen later, on more rows
-            options = options._replace(scale=CANDIDATES[0])
-        return error_left_out(data, options, quick=quick)
-
-    @staticmethod
-    def _measure(
-        columns: Matrix, weights: Matrix | None, scaling: Scaling, floor: Matrix | None, power: int
-    ) -> Measure:
-        """Return the error of outputs in the units of the targets, also when logarithms are learnt.
-
-        It returns the mean of this power of the errors, summed over outputs, as a square: that of the mean absolute
-        error, or the mean square.
-        """
-        unit = Scaling.of(columns, scale="standardise", weights=weights).unit
-
-        def measure(data: Observations, outputs: Matrix) -> float:
-            both = np.stack([data.target, outputs]) * scaling.unit + scaling.mean
-            with np.errstate(over="ignore"):
-                wanted, found = (both if floor is None else np.exp(both)) / unit
-                errors = (np.abs(found - wanted) ** power).sum(axis=1)
-                return float(np.average(errors, weights=data.weight) ** (2 / power))
-
-        return measure
+            score = np.zeros(len(columns))
+            for level in _LEVELS:  # one at a time, which takes no more memory than the targets
+                steps = np.array([weighted_quantile(one, level, heavy) for one in rest.T])
+                away = misses(expected + wide * steps)
+                score += np.maximum(level * away, (level - 1) * away).sum(axis=1)
+            scores.append(heavy * score / len(_LEVELS))
+            squares.append(float(heavy @ (misses(expected) ** 2).sum(axis=1)))
+    names = ["targets", "logarithms (near floor)", "logarithms (far floor)"]
+    tried = {name: float(score.sum() / heavy.sum()) for name, score in zip(names, scores, strict=True)}
+    best = 1 + int(np.argmin([score.sum() for score in scores[1:]]))
+    if asked:
+        return floors[best - 1], tried
+    gain, whole = scores[0] - scores[best], scores[0].sum()
+    if not np.isfinite(gain).all():
+        return None, tried
+    doubt = float(np.linalg.norm(gain - gain.mean()))
+    sure = gain.sum() > max((1 - _CLEARLY) * whole, _SURE * doubt)
+    allowed = _SQUARES[int(gain.sum() > (1 - _BETTER) * whole)] * squares[0]
+    return (floors[best - 1] if sure and squares[best] <= allowed else None), tried

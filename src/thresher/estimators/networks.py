@@ -25,17 +25,25 @@ from thresher.estimators.data.observations import distinct_rows
 from thresher.estimators.data.rows import new_rows, numeric_targets, training_rows
 from thresher.estimators.data.scaling import Scaling, far_values, say_far
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.files.exporting import filling_arrays
-from thresher.estimators.files.model_files import describe_classes, restore_classes
-from thresher.estimators.parameters import threads_of
+from thresher.estimators.files.exporting import filling_arrays, label_arrays, table_columns
+from thresher.estimators.files.model_files import (
+    describe_classes,
+    describe_parameters,
+    describe_table,
+    join_state,
+    restore_classes,
+    restore_parameters,
+    restore_table,
+    split_state,
+)
 from thresher.estimators.progress import Progress
+from thresher.estimators.settings import threads_of
 from thresher.export import Arrays, Exports, make_arrays
 from thresher.export.table_graph import LearntColumns
 from thresher.files import Stored, write_file
 from thresher.losses import LOSSES, Logistic, Loss, choose_loss
 from thresher.tables.frame import in_memory
 from thresher.tables.rows_on_disk import Part, on_disk
-from thresher.tables.text_files import restore_reading
 from thresher.training import Callback, Iteration, Result, Status, restore_results, train
 from thresher.training.result_files import KIND, VERSION, choose_form, describe_results
 
@@ -43,6 +51,8 @@ __all__ = ["NetworkClassifier", "NetworkRegressor"]
 
 Matrix = NDArray[np.float64]
 Told = Sequence[Callback | Callable[[Iteration], bool | None]]
+_TAKEN = ("results_", "lift_", "target_scaling_", "encoder_", "n_features_in_", "feature_names_in_", "n_iter_",
+          "single_target_", "multilabel_")  # fmt: skip
 BIAS = 0.5  # of the lift: keeps lengths apart, inputs still well spread
 _SQUARES = "squared_error"
 
@@ -87,50 +97,69 @@ class _NetworkEstimator(Exports, BaseEstimator):
         Returns the form that was written, ``"full"`` or ``"recipe"``.
         """
         check_is_fitted(self, "results_")
-        form = choose_form(form, self.results_)
         stored = self.to_arrays(form=form)
         write_file(Path(path), stored.tensors, stored.metadata, kind=KIND, version=VERSION)
-        return form
+        return str(stored.metadata["form"])
 
-    def to_arrays(self, *, form: str) -> Stored:
-        """Return all that was fitted as arrays and JSON. Cost: that of :meth:`Result.save`."""
-        if not isinstance(self.loss, str):
+    def to_arrays(self, *, form: str = "full") -> Stored:
+        """Return all that was fitted as arrays, and as numbers and words that JSON knows.
+
+        Cost: that of :meth:`Result.save`.
+        """
+        check_is_fitted(self, "results_")
+        if not isinstance(self.loss_, str):
             raise InvalidInput("a loss of one's own is not written to files. Save result_, which predicts lifted rows.")
-        parameters = {name: value for name, value in self.get_params().items() if name != "device"}
-        parameters = {name: one.item() if isinstance(one, np.generic) else one for name, one in parameters.items()}
-        if not isinstance(parameters["categorical_features"], str | None):
-            parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
-        if not isinstance(parameters["random_state"], int | None):
-            parameters["random_state"] = None
-        networks, tensors = describe_results(self.results_, form)
-        scaling, encoder = self.lift_.scaling_, self.encoder_
-        tensors |= {"mean": scaling.mean, "unit": scaling.unit, "inputs_": self.result_.origin.inputs}  # type: ignore[union-attr]
-        tensors |= {"target_mean": self.target_scaling_.mean, "target_unit": self.target_scaling_.unit}
-        labels = self._labels
-        metadata = {
-            "estimator": type(self).__name__,
-            "form": form,
-            "parameters": parameters,
-            "values": {"shift": self.results_[0].network.shift, "n_features_in_": self.n_features_in_},
-            "several": self._several,
-            "last": self.lift_.last_,
-            "networks": networks,
-            "names": list(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None,
-            "classes": None if labels is None else describe_classes(labels),
-            "encoder": None if encoder is None else encoder.to_json(),
-            "reading": None if encoder is None or encoder.reading_ is None else encoder.reading_._asdict(),
-        }
-        return Stored(tensors, metadata)
+        arrays, about = self._take_apart(choose_form(form, self.results_))
+        labels = None if self._labels is None else describe_classes(self._labels)
+        more = {"estimator": type(self).__name__, "parameters": describe_parameters(self), "classes": labels}
+        return Stored(arrays, {**more, "loss": self.loss_, **about})
 
     @classmethod
-    def from_arrays(cls, stored: Stored, *, threads: int) -> Self:
+    def from_arrays(cls, stored: Stored, *, threads: int | None = None) -> Self:
         """Return the estimator that :meth:`to_arrays` described.
 
         Raises one of several errors if the parts do not fit together. Cost: that of :func:`thresher.load`.
         """
+        about = stored.metadata
+        found = cls(**restore_parameters(about["parameters"]))
+        found._options(_SQUARES)
+        found._check_loss(about["loss"])
+        found.loss_ = about["loss"]
+        if about["classes"] is not None:
+            found.classes_ = restore_classes(about["classes"])
+        found._put_together(stored, threads=threads)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: parameters and labels as they are, all else that was fitted as arrays."""
+        state: dict[str, Any] = super().__getstate__()
+        return join_state(state, self._take_apart("full"), _TAKEN) if "results_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, fitted = split_state(state)
+        super().__setstate__(kept)
+        if fitted is not None:
+            self._put_together(fitted)
+
+    def _take_apart(self, form: str) -> Stored:
+        """Return all that was fitted but labels: arrays by name, and numbers, words, lists and dictionaries."""
+        networks, tensors = describe_results(self.results_, form)
+        scaling, targets = self.lift_.scaling_, self.target_scaling_
+        tensors |= {"mean": scaling.mean, "unit": scaling.unit, "inputs_": self.result_.origin.inputs}  # type: ignore[union-attr]
+        tensors |= {"target_mean": targets.mean, "target_unit": targets.unit}
+        metadata = {
+            "form": form,
+            "values": {"shift": self.results_[0].network.shift, "n_features_in_": self.n_features_in_},
+            "several": bool(self._several),
+            "last": float(self.lift_.last_),
+            "networks": networks,
+            **describe_table(self),
+        }
+        return Stored(tensors, metadata)
+
+    def _put_together(self, stored: Stored, *, threads: int | None = None) -> None:
+        """Take over what :meth:`_take_apart` took apart; ValueError and the like where parts do not fit."""
         about, tensors = stored.metadata, stored.tensors
-        found = cls(**about["parameters"])
-        found._options("squared")
         numbers = {name: tensors[name].astype(np.float64) for name in ("mean", "unit", "target_mean", "target_unit")}
         inputs, last = tensors["inputs_"].astype(np.float64), check_number(about["last"], "last", least=0.0)
         d, outputs = len(numbers["mean"]), len(numbers["target_mean"])
@@ -140,26 +169,17 @@ class _NetworkEstimator(Exports, BaseEstimator):
             raise ValueError("its columns or targets are not scaled in a way that is known")
         if not all(np.isfinite(one).all() for one in numbers.values()) or len(about["networks"]) != outputs:
             raise ValueError("some numbers are not finite, or there are networks of other outputs")
-        names, told = about["names"], about["encoder"]
-        found.n_features_in_ = check_whole(about["values"]["n_features_in_"], "n_features_in", least=1)
-        found.encoder_ = None if told is None else TableEncoder.from_json(told, named=names is not None)
-        columns = found.n_features_in_ if found.encoder_ is None else len(found.encoder_.get_feature_names_out())
-        known = names is None or (found.encoder_ is None and len(names) == columns)
-        known = known or (found.encoder_ is not None and names == list(found.encoder_.kinds_))
-        if columns != d or not known or (found.encoder_ and found.encoder_.n_features_in_ != found.n_features_in_):
+        self.n_features_in_ = check_whole(about["values"]["n_features_in_"], "n_features_in", least=1)
+        encoder = restore_table(self, about)
+        if d != (self.n_features_in_ if encoder is None else len(encoder.sources_)):
             raise ValueError("its encoder is of other columns")
-        if names is not None:
-            found.feature_names_in_ = np.array(names, dtype=object)
-        if found.encoder_ is not None and about["reading"] is not None:
-            found.encoder_.reading_ = restore_reading(about["reading"])
-        found.lift_ = SphereLift.made(Scaling(numbers["mean"], numbers["unit"]), last=last, bias=BIAS)
-        found.target_scaling_ = Scaling(numbers["target_mean"], numbers["target_unit"])
         if not isinstance(about["several"], bool):
             raise TypeError(f"several is {str(about['several'])[:40]!r}")
-        found._restore(about["classes"], several=about["several"], outputs=outputs)
-        found.results_ = restore_results(about["networks"], tensors, inputs, threads=threads)
-        found.n_iter_ = max(len(result.steps) for result in found.results_)
-        return found
+        self._set_outputs(outputs, several=about["several"])
+        self.lift_ = SphereLift.made(Scaling(numbers["mean"], numbers["unit"]), last=last, bias=BIAS)
+        self.target_scaling_ = Scaling(numbers["target_mean"], numbers["target_unit"])
+        self.results_ = restore_results(about["networks"], tensors, inputs, threads=threads or threads_of(self.n_jobs))
+        self.n_iter_ = max(len(result.steps) for result in self.results_)
 
     @property
     def _labels(self) -> NDArray[Any] | None:
@@ -171,8 +191,12 @@ class _NetworkEstimator(Exports, BaseEstimator):
         """Whether a row has several targets, or several labels."""
         raise NotImplementedError
 
-    def _restore(self, classes: Any, *, several: bool, outputs: int) -> None:
-        """Set what is of a regressor alone, or of a classifier."""
+    def _check_loss(self, loss: Any) -> None:
+        """Refuse a loss that no file could have."""
+        raise NotImplementedError
+
+    def _set_outputs(self, outputs: int, *, several: bool) -> None:
+        """Take over whether a row has several targets or labels; refuse what does not fit the number of outputs."""
         raise NotImplementedError
 
     def _options(self, loss: str | Loss) -> dict[str, Any]:
@@ -249,14 +273,13 @@ class _NetworkEstimator(Exports, BaseEstimator):
 
     def _arrays(self, *, encoded: bool) -> Arrays:
         check_is_fitted(self, "results_")
-        if self.loss not in (_SQUARES, "log_loss"):
-            raise InvalidInput(f"networks with loss={self.loss!r} are not exported. Use loss={_SQUARES!r}.")
+        if self.loss_ not in (_SQUARES, "log_loss"):
+            raise InvalidInput(f"networks with loss={self.loss_!r} are not exported. Use loss={_SQUARES!r}.")
         scaling, targets, labels = self.lift_.scaling_, self.target_scaling_, self._labels
         more: dict[str, Any] = {"input_mean": scaling.mean, "input_unit": scaling.unit, "last": [self.lift_.last_]}
         more |= {"mean": targets.mean, "unit": targets.unit}
         if labels is not None:
-            more |= {"temperature": np.ones(len(labels) if self._several else ()), "multilabel": float(self._several)}
-            more["classes"] = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+            more |= label_arrays(labels, np.ones(len(labels) if self._several else ()), several=self._several)
         if self.encoder_ is not None and not encoded:
             more |= filling_arrays(self.encoder_)
         more["columns"] = len(more.get("fill", scaling.mean))
@@ -264,7 +287,7 @@ class _NetworkEstimator(Exports, BaseEstimator):
         return make_arrays([result.network.neurons() for result in self.results_], **arrays)
 
     def _table_columns(self) -> LearntColumns | None:
-        return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
+        return table_columns(self.encoder_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -305,6 +328,7 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, _NetworkEstimator):
     results_ : those of all outputs
     encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
     lift_, target_scaling_ : the fitted :class:`SphereLift`, and the scaling of the targets
+    loss_ : the loss of the fit
     n_iter_ : steps taken, of several outputs the most
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -325,14 +349,14 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, _NetworkEstimator):
         if loss == _SQUARES:
             scaling = Scaling.of(columns, scale="standardise")
         self._train(rows, scaling.apply(columns), loss=loss, callbacks=callbacks)
-        self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
+        self.single_target_, self.target_scaling_, self.loss_ = targets.ndim == 1, scaling, self.loss
         return self
 
     def predict(self, X: ArrayLike) -> Matrix:
         """Return predictions (k,) or (k, outputs). Cost: O(md) per row and output."""
         outputs = self._outputs(X)
-        if self.loss != _SQUARES:
-            outputs = np.asarray(choose_loss(self.loss).link(outputs))
+        if self.loss_ != _SQUARES:
+            outputs = np.asarray(choose_loss(self.loss_).link(outputs))
         values = outputs * self.target_scaling_.unit + self.target_scaling_.mean
         return values[:, 0] if self.single_target_ else values
 
@@ -340,11 +364,13 @@ class NetworkRegressor(MultiOutputMixin, RegressorMixin, _NetworkEstimator):
     def _several(self) -> bool:
         return not self.single_target_
 
-    def _restore(self, classes: Any, *, several: bool, outputs: int) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"the loss is {str(self.loss)[:40]!r}")
-        if classes is not None or (outputs > 1 and not several):
-            raise ValueError("it has classes, or several outputs for a single target")
+    def _check_loss(self, loss: Any) -> None:
+        if loss not in LOSSES:
+            raise ValueError(f"the loss is {str(loss)[:40]!r}")
+
+    def _set_outputs(self, outputs: int, *, several: bool) -> None:
+        if outputs > 1 and not several:
+            raise ValueError("it has several outputs for a single target")
         self.single_target_ = not several
 
 
@@ -386,12 +412,12 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
             raise InvalidInput("y must be (n,) labels, or (n, labels) of 0 and 1; got several columns of classes.")
         classes, wanted = _several_labels(labels) if several else _classes(labels)
         outputs = wanted.shape[1]
-        self._check_loss()
+        self._check_loss(self.loss)
         if self.loss == _SQUARES:
             self._train(rows, 2 * wanted - 1, loss=_SQUARES, callbacks=callbacks)
         else:
             self._train(rows, wanted, loss=Logistic() if several else "log_loss", callbacks=callbacks)
-        self.classes_, self.multilabel_ = classes, several
+        self.classes_, self.multilabel_, self.loss_ = classes, several, self.loss
         self.target_scaling_ = Scaling(np.zeros(outputs), np.ones(outputs))
         return self
 
@@ -422,13 +448,12 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     def _several(self) -> bool:
         return self.multilabel_
 
-    def _check_loss(self) -> None:
-        if self.loss not in (_SQUARES, "log_loss"):
-            raise InvalidInput(f"loss must be {_SQUARES!r} or 'log_loss'; got {self.loss!r}.")
+    def _check_loss(self, loss: Any) -> None:
+        if loss not in (_SQUARES, "log_loss"):
+            raise InvalidInput(f"loss must be {_SQUARES!r} or 'log_loss'; got {loss!r}.")
 
-    def _restore(self, classes: Any, *, several: bool, outputs: int) -> None:
-        self._check_loss()
-        self.classes_, self.multilabel_ = restore_classes(classes), several
+    def _set_outputs(self, outputs: int, *, several: bool) -> None:
+        self.multilabel_ = several
         if outputs != (1 if len(self.classes_) == 2 and not several else len(self.classes_)):
             raise ValueError(f"{len(self.classes_)} classes for {outputs} outputs")
 

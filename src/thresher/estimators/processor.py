@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpotrf, dpotrs
 
-from thresher.algebra import DirectFactor, MatrixGram
 from thresher.algebra.cholesky import factor
 from thresher.algebra.descent import Descent
 from thresher.algebra.pivots import LowRank, random_pivots
-from thresher.algebra.ridge import Evidence, Inverse, invert, invert_factor, solve_single
+from thresher.algebra.ridge import Inverse, invert
 from thresher.devices import find_device
-from thresher.estimators.interfaces import Backend, Mix, Operator
-from thresher.estimators.kernels.gradients import MIXED, sum_outer_products
-from thresher.loops.limit import multiply_symmetric
+from thresher.estimators.gradients import sum_outer_products
+from thresher.estimators.interfaces import Backend, Operator
 from thresher.memory import available_bytes
-from thresher.model.network import Network, NetworkSettings
-from thresher.model.twins import predict_twins
-from thresher.parallel import blas_for_size, core_count, in_order
-from thresher.shards import start_gram
+from thresher.parallel import core_count, in_order
 from thresher.theory import Limit, Parts, limit_kernel, limit_slopes
 from thresher.theory.limit_matrix import (
     LimitMatrix,
@@ -33,14 +26,12 @@ from thresher.theory.limit_matrix import (
     limit_cross,
     limit_gradients_at,
     limit_product,
-    limit_square,
 )
 
 __all__ = ["ArrayKernel", "ArrayLimit", "Cpu", "descend", "local_backend"]
 
 Single = NDArray[np.float32]
 Matrix = NDArray[np.float64]
-_SINGLE = 512  # rows from which on gradients are made in single precision: three times as fast
 _MOST_WORK = 10**9  # multiplications in one call
 _STRIP = 128  # rows of a kernel of parts that a thread fills at a time
 
@@ -72,14 +63,6 @@ class ArrayKernel:
         """Return what leaving out needs of (H + penalty)⁻¹. Cost: O(n³)."""
         return invert(self._matrix, penalty, targets, last=last, whole=whole)
 
-    def near(self, penalty: Matrix) -> DirectFactor:
-        """Return the kernel with a penalty as a preconditioner, factored when that is first needed. Cost: O(n³/3)."""
-        return DirectFactor(MatrixGram(self._matrix), penalty)
-
-    def rest(self, alpha: Matrix) -> Matrix:
-        """Return the rows beyond those of alpha times alpha. Cost: O(n²) per column."""
-        return self._matrix[len(alpha) :, : len(alpha)] @ alpha
-
 
 class ArrayLimit(ArrayKernel):
     """The limit kernel of inputs (n, d); for gradients their inner products and the slopes (n, n) are kept.
@@ -106,29 +89,6 @@ class ArrayLimit(ArrayKernel):
         return sum_outer_products(
             self._inputs, alpha, products=self._products, slopes=self._slopes, scale=scale, columns=columns
         )
-
-    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
-        """Return what the likelihood needs; what is for slopes only is in single precision. Cost: O(n³ + n²d)."""
-        products, slopes, inputs = self._products, self._slopes, self._inputs
-        assert slopes is not None
-        matrix = self._matrix.T.copy(order="F")  # symmetric; the transpose is in LAPACK's order
-        np.einsum("ii->i", matrix)[:] += penalty
-        with blas_for_size(len(inputs)):
-            lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
-            if failed:
-                return None
-            alpha = dpotrs(lower, targets, lower=1)[0]
-            inverse, unit = invert_factor(lower)
-
-        def pull(columns: Matrix, times: float) -> Matrix:
-            with blas_for_size(len(inputs)):
-                by_product, sums = slopes.copy(), np.zeros(len(inputs))
-                multiply_symmetric(inverse.T, 1 / unit, columns @ columns.T.copy(), products, by_product, sums)
-                turned = dsymm(times, by_product.T, inputs, lower=1) - times * sums[:, None] * inputs
-                return np.asarray((inputs * turned).sum(axis=0))
-
-        half = float(np.log(np.diag(lower)).sum())
-        return Evidence(alpha, half, inverse.diagonal() / unit, pull)
 
     def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
         """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""
@@ -199,10 +159,6 @@ class Cpu:
         """Return the limit kernel. Cost: O(n²d)."""
         return ArrayLimit(inputs, kernel, gradients=gradients)
 
-    def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> ArrayKernel:
-        """Return the Gram matrix of a start. Cost: O(mn(n/64 + d))."""
-        return ArrayKernel(start_gram(inputs, settings, threads=self.threads))
-
     def operator(self, kernel: Limit, inputs: NDArray[Any], *, memory: float) -> LimitMatrix:
         """Return half of the kernel, as much of it as may be kept."""
         return LimitMatrix(inputs, kernel.shift, memory=memory, threads=self.threads, parts=kernel.parts)
@@ -223,17 +179,6 @@ class Cpu:
         """Return the gradients (c, k, d). Cost: O(nd) per output and row."""
         return limit_gradients_at(others, inputs, alpha, kernel.shift, threads=self.threads)
 
-    def quick_gradients(
-        self, kernel: Limit, inputs: Matrix, targets: Matrix, penalty: Matrix, mix: Mix
-    ) -> Matrix | None:
-        """Return the gradients (c, n, d), of many rows in single precision, unless that fails. Cost: O(n³ + n²d)."""
-        n, d = inputs.shape
-        if n <= _SINGLE or min(targets.shape[1], MIXED) * d > n + 2 * d:
-            return None
-        fast = inputs.astype(np.float32)
-        alpha = solve_single(limit_square(fast, kernel.shift, threads=self.threads), penalty, targets)
-        return None if alpha is None else self.gradients(kernel, fast, fast, mix(alpha))
-
     def pivots(self, operator: Operator, *, rank: int, seed: int = 0) -> LowRank:
         """Return a factor of low rank. Cost: r columns, and O(nr²)."""
         diagonal = np.full(len(operator), operator.diagonal)
@@ -250,10 +195,6 @@ class Cpu:
     def divide(self, lower: Matrix, columns: NDArray[Any]) -> Matrix:
         """Return L⁻¹ times columns. Cost: O(n²k)."""
         return np.asarray(linalg.solve_triangular(lower, columns, lower=True, check_finite=False))
-
-    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
-        """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
-        return predict_twins(networks, inputs, threads=self.threads)
 
 
 def descend(

@@ -1,29 +1,24 @@
-"""Progress of a fit: reported to callbacks, and shown as a bar with the time left."""
+"""Progress of a fit, shown as a bar with the time left."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Self
 
 from thresher.output import Console, bar, clock
-from thresher.training.history import Callback, Callbacks, Iteration, Result
+from thresher.training.history import Callback, Iteration, Result
 
 __all__ = ["Progress"]
 
-_PARTS = 1000  # parts of the whole in which progress is reported
 _A_RIDGE = 0.75  # share of a part that remains when one more ridge has been tried
 
 
 class Progress:
     """Parts of a fit with their costs, begun one after the other. A context manager: the bar disappears at its end."""
 
-    def __init__(
-        self, callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] = (), *, verbose: bool = False
-    ) -> None:
-        self._callbacks = Callbacks(callbacks)
+    def __init__(self, *, verbose: bool = False) -> None:
         self._costs: dict[str, float] = {}
         self._part, self._told, self._before, self._share = "fitting", "", 0.0, 0.0
         self._console, self._shown = Console(stderr=True, quiet=not verbose), ExitStack()
@@ -56,7 +51,6 @@ class Progress:
         if self._told != self._part and not self._console.is_terminal:
             self._console.print(f"{share:4.0%} {self._part}")
         self._told = self._part
-        self._callbacks.on_progress(round(_PARTS * share), _PARTS)
 
     def _bar(self) -> str:
         """Return the share that is done as a bar, with the time spent and the time left at that rate."""
@@ -74,18 +68,17 @@ class Progress:
 
     def records(self) -> Callback:
         """Return a callback for the training of the networks, one after the other."""
-        return _Records(self._console, self._callbacks)
+        return _Records(self._console)
 
 
 class _Records(Callback):
-    def __init__(self, console: Console, callbacks: Callbacks) -> None:
-        self._console, self._callbacks, self._output = console, callbacks, 0
+    def __init__(self, console: Console) -> None:
+        self._console, self._output = console, 0
 
-    def on_iteration(self, record: Iteration) -> bool:
+    def on_iteration(self, record: Iteration) -> None:
         seconds = sum(record.seconds.values())
         line = f"output {self._output}, iteration {record.iteration}: residual {record.residual:.4g}, {seconds:.2f} s"
         self._console.print(line)
-        return self._callbacks.on_iteration(record)
 
     def on_end(self, result: Result) -> None:
         self._output += 1

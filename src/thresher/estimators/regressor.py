@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,223 +10,283 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from thresher.checks import check_number
 from thresher.errors import InvalidInput
 from thresher.estimators.base import ThresherEstimator
+from thresher.estimators.choose import Choice, Choices
+from thresher.estimators.counts import deviance_of, dispersion_of
 from thresher.estimators.data.lift import check_weights
+from thresher.estimators.data.observations import Observations
 from thresher.estimators.data.rows import some_cells
 from thresher.estimators.data.scaling import Scaling
 from thresher.estimators.data.streams import some_of
-from thresher.estimators.interfaces import Backend
-from thresher.estimators.judging.measures import mean_square, share_of_guess
-from thresher.estimators.losses.fits import FitsByLoss
-from thresher.estimators.losses.spreads import SpreadsByLoss
-from thresher.estimators.models.fitted import LeftOut
-from thresher.estimators.models.intervals import calibrate, check_coverage, check_quantiles, deviations_of, residuals_at
-from thresher.estimators.models.variance import Variance
-from thresher.estimators.parameters import check_loss
-from thresher.estimators.processor import Cpu
+from thresher.estimators.intervals import calibrate, check_coverage, check_quantiles
+from thresher.estimators.leave_one_out import mean_square, share_of_guess
+from thresher.estimators.log_targets import choose_floor, floors_of
+from thresher.estimators.loss_fits import fit_by_loss
+from thresher.estimators.predictive import Outputs, Predictive
+from thresher.estimators.quantiles import fit_quantiles
+from thresher.estimators.robust import robust_size, weighted_quantile, winsorise
+from thresher.estimators.solve import LeftOut
+from thresher.losses import Huber, Poisson
 from thresher.tables.frame import in_memory
 from thresher.theory import Shares
-from thresher.training.history import Callback, Iteration
 
 __all__ = ["ThresherRegressor"]
 
 Matrix = NDArray[np.float64]
-TARGETS = ("auto", "linear", "log")
-_CHOSEN = 0.5  # fitted numbers that a choice by leaving out counts as, in error bars
+TRANSFORMS = ("auto", "log", None)
+LOSSES = ("squared_error", "huber", "poisson", "quantile")
+_CHOSEN = 1.0  # fitted numbers that choices by leaving out count as, in error bars
+_REACH = 3.0  # robust deviations to which targets are pulled in while the kernel is chosen for a robust loss
+_KNEE = 1.5  # of Huber's loss, in robust deviations of what is left out
+_MOST = 100.0  # deviations of a target at most: what lies beyond pulls no harder
 
 
-class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMixin, ThresherEstimator):
-    """Regression by a very wide two-layer ReLU network with a penalty: by Gauss-Newton steps, or by its limit.
+class ThresherRegressor(MultiOutputMixin, RegressorMixin, ThresherEstimator):
+    """Kernel ridge regression with the limit of infinitely wide two-layer ReLU networks, and nothing to tune.
 
-    Columns are scaled and rows lifted to the unit sphere. Parameters set to ``"auto"`` are chosen on the training rows
-    before training, on the limit of infinite width and on the kernel of the network at its start, where leave-one-out
-    is exact and cheap. With more than 4,096 distinct rows, a part of the rows is left out instead of one at a time.
+    Columns are scaled and rows lifted to the unit sphere. The kernel sees all columns under a learnt metric, single
+    columns, and a layer of single columns. What is ``"auto"`` is chosen on at most 4,096 training rows by observations
+    left out; ``choices_`` tells it. Fits are exact up to 49,152 distinct rows (131,072 on a GPU, or where that is
+    clearly better), and beyond have coefficients on some thousand centres.
 
     Parameters
     ----------
-    width : neurons of each output (made even); ``float("inf")`` for the limit of infinite width itself, in closed form;
-        ``"auto"`` for the limit, unless networks are measurably better on left-out rows, by 2 % and three standard
-        errors: of what is equally good, the limit predicts cheaper. Networks compared with it have 2^18 neurons (of a
-        classifier: 32 per row, from 4096 to 16384), fewer if there are many outputs or rows; above 4,096 distinct rows
-        nothing is compared
-    shift : threshold above which a neuron fires; ``"auto"`` by leave-one-out
-    ridge : penalty on the distance from the start weights, relative to the diagonal of the limit kernel; ``"auto"`` by
-        leave-one-out; 0 for none: networks are trained with certificates, as :func:`thresher.train` does, until every
-        training row is met. See below
-    bias : bias coordinate of the lift, see :class:`SphereLift`; ``"auto"`` by leave-one-out
-    feature_learning : ``"columns"`` weights columns by the marginal likelihood of the limit; a number is the number of
-        rounds that learn a metric of the inputs from the gradients of the limit, 0 for none; ``"auto"`` chooses
-        either, both or neither by cross-validation that repeats the learning; above 4,096 rows a metric or none
-    target : ``"linear"``; ``"log"`` to learn the logarithm of the distance of targets from a floor just below the
-        smallest; or ``"auto"``: logarithms if they clearly lower the mean absolute leave-one-out error of the limit
-        and do not raise the mean square
-    scale : how columns are scaled, see :class:`SphereLift`; ``"auto"``: ``"robust"``, unless the leave-one-out error is
-        clearly lower with another
-    start : where start weights come from: ``"random"``, independent rows; or ``"hadamard"``, rows that share random
-        signs, with which training with ridge=0 starts sooner
-    tol : training stops when the gradient of the penalised loss is at most this share of the targets; with ridge=0 when
-        the residual is at most this share of the first. ``"auto"`` for 2e-2, and 1e-6 with ridge=0
-    max_iterations : most steps; ``"auto"`` for 4, and with ridge=0 for as many as :func:`thresher.train` takes
-    train_options : with ridge=0, further options of :func:`thresher.train`, such as ``{"audit": True}``: index, start,
-        solver, method, first_step, damping, dtype, memory_budget, audit, checkpoint and resume
-    random_state : fixes the start weights
-    n_jobs : threads; None or -1 for all cores this process may use. Results do not depend on it.
-    device : ``"cuda"`` for one NVIDIA GPU: there fits are computed, predictions, error bars, and networks
-        trained, but for networks with a ridge on more than 4,096 rows. Files do not keep it
-    approximation : how more than 4,096 distinct rows are fitted. ``"auto"``: exactly up to 49,152; up to 131,072 too
-        if that is clearly better on some of the rows (always with device="cuda"); else the better, on rows left out, of
-        ``"centres"``, coefficients on some thousand chosen rows, and ``"leaves"``, exact fits of 4,096 rows each in a
-        tree with soft borders. ``"exact"`` takes all rows, however long it takes
-    verbose : 1 for a bar with the time left, and a line per iteration, on standard error
-    callbacks : :class:`thresher.Callback` objects or functions. ``on_progress`` gets the progress of the
-        fit, in thousandths, and ``on_iteration`` each iteration of each output; returning True stops the training of
-        that output. The other methods are not called.
-    categorical_features : columns of numbers that are names: their names, places or a mask (d,), and no others;
-        ``"from_dtype"`` for text, columns of type category (:class:`TableEncoder` makes numbers of them), and whole
-        numbers of few values if that is surely better on rows left out
-    parts : what neurons see: ``"all"`` columns at once; ``"columns"``, single ones, a sum of functions of one column;
+    loss : {"squared_error", "huber", "poisson", "quantile"}
+        What is minimised. ``"huber"``: targets far from what the others say of them pull no harder than near ones.
+        ``"poisson"``: counts, or other amounts from 0 on; the logarithm of the mean is learnt; one target.
+        ``"quantile"``: ``quantiles`` are functions of their own.
+    quantiles : sequence of float
+        The levels that ``loss="quantile"`` learns, besides 0.5.
+    target_transform : {"auto", "log", None}
+        ``"log"`` learns the logarithm of the distance of targets from a floor just below the smallest; ``"auto"`` does
+        so where this surely says better, by the CRPS, what targets left out are. With squares alone.
+    parts : {"auto", "all", "columns", "pairs"}
+        What the kernel sees: ``"all"`` columns at once; ``"columns"``, single ones, a sum of functions of one column;
         ``"pairs"``, single ones and pairs; ``"auto"``: all columns, and with half of the kernel, a quarter or nothing,
-        as rows left out say, single ones and a layer on top of them. Networks of finite width see all columns
-    loss : ``"squared"``: the mean; ``"huber"``: an absurd target moves nothing: one beyond a knee from what the others
-        say of it pulls no harder than there, one beyond twice the knee not at all. ``"poisson"``:
-        counts, or other amounts from 0 on, whose logarithm of the mean is learnt; one target, infinite width.
-        ``"quantile"``: quantiles by their own loss; infinite width. ``"auto"``: squares, of targets or logarithms,
-        Huber or counts, by one score of what is said of rows left out. See docs/losses.md
-    quantiles : levels that ``loss="quantile"`` learns, besides 0.5
+        as rows left out say, single ones and a layer on top of them.
+    ridge : float or "auto"
+        The penalty, relative to the diagonal of the kernel.
+    bias : float or "auto"
+        The bias coordinate of the lift, see :class:`SphereLift`.
+    feature_learning : int or "auto"
+        The number of rounds of averaged gradient outer products that make the metric; ``"auto"``: as many as rows left
+        out prefer, none in more than 512 columns.
+    categorical_features : array-like or "from_dtype"
+        The columns of numbers that are names: their names, indices or a mask (d,), and no others; ``"from_dtype"``:
+        text, columns of type category, and whole numbers of few values if that is surely better on rows left out.
+    approximation : {"auto", "exact", "centres", "leaves"}
+        How more than 4,096 distinct rows are fitted: exactly, with coefficients on chosen centres (Nystroem), or by
+        exact fits in the leaves of a tree with soft borders. Beyond exact fits ``"auto"`` takes the better of the last
+        two, on rows left out.
+    device : {"cpu", "cuda"}
+        Where fits and predictions are computed. Model files do not keep it.
+    n_jobs : int or None
+        Threads; None or -1 for all cores this process may use. Results do not depend on it.
+    random_state : int, RandomState or None
+        As in scikit-learn. Nothing in a fit is random, so that it changes nothing.
+    verbose : int
+        1 for a bar with the time left on standard error.
 
     Attributes
     ----------
-    loss_, loss_scores_ : the loss used, and with "auto" the scores of those tried; "log 0", "log 1": of logarithms
-    dispersion_ : (factor, excess, whole, piece): the variance of a count around a mean m is factor m + excess m², an
-        amount that is not whole is 0 with the chance exp(-m / piece) if piece > 0; None unless counts are learnt
-    quantile_fits_ : what is added to outputs for quantiles by their own loss; None without them
-    target_, floor_, scale_, bias_, shift_, ridge_ : the values chosen
-    width_, width_reason_ : the neurons of each network, infinity for the limit; and why
-    double_precision_ : whether the limit predicts in it: up to 1,024 rows, or 4,096 if single precision would show
-    feature_learning_, columns_weighed_ : rounds of the metric, and whether columns were weighted
-    parts_, parts_errors_ : shares of the parts of the kernel, and the errors, on rows left out, of those tried
-    categories_ : columns of X that became categories unasked, each ``"category"`` or ``"number and category"``
-    encoder_ : the :class:`TableEncoder` of the table; None if it held nothing but numbers
-    feature_importances_ : (columns of X,), mean square gradient of the limit by each scaled column, as shares of 1; of
-        a column that became several their sum
-    metric_ : (d, r), the matrix that multiplies scaled columns
-    noise_ : (3, outputs), factor and constant that turn variances of the limit into those of targets, and from where on
-    residuals_ : (57, outputs), quantiles of what observations left out were above their predictions, in deviations
-    approximation_, approximation_errors_ : ``"exact"``, ``"centres"`` or ``"leaves"``, and errors of those tried
-    loo_error_ : mean squared error of observations left out: one at a time, at 1024 rows at most, or, above 4,096 rows,
-        those that were left out together; in units of the variance of the targets, or of their logarithms, if learnt,
-        summed over outputs.
-        With loss="huber" targets are those that were moved; of counts it is the mean deviance
-    loo_share_ : the same error as a share of that of the mean as a guess for the same observations, in units of the
-        targets, averaged over outputs: 1 less the R2 of observations left out
-    fit_check_ : what the model answered at the end of the fit at rows whose answers are known, beside what it should:
-        ``rows``, ``error``, ``left_out_error``, ``few_rows_error``, ``constant_error``, ``distance``, ``allowed``, and
-        ``repeated``, how often the fit was made again. Model files do not keep it
-    tried_ : (bias, shift, ridge, error) of the kernels tried last, of the network's start or of the limit, on at most
-        512 rows (a classifier: 256), or 2,048 of many; ``ridge_`` and ``loo_error_`` are those of all rows
-    feature_learning_errors_ : for each plan, errors on rows left out, in folds or together, after 0, 1, ... rounds
-    inputs_, alpha_, penalty_ : lifted rows, or centres (n, d), their coefficients in the limit (n, outputs), and what
-        is added to the diagonal of the kernel (n,)
-    gains_ : (outputs,), by which outputs of networks are multiplied
-    pivots_, core_ : above 4,096 rows, inputs (r, d) that error bars are made of, and what rows add (r, r); else None
-    lift_, leaves_ : the fitted :class:`SphereLift`; the tree and what rows go through in each leaf, None without leaves
-    networks_, results_, n_iter_ : the trained networks, one per output, with their histories; steps taken
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    encoder_ : TableEncoder or None
+        What makes numbers of the table; None if it held nothing but numbers.
+    model_ : KernelModel
+        What is fitted: the lift of rows, the kernel, inputs and their coefficients.
+    predictive_ : Predictive
+        How new targets lie around outputs of the model.
+    choices_ : Choices
+        Everything that was chosen: what was tried, its error on observations left out, what was taken.
+    ridge_, bias_, parts_, metric_, categories_
+        What was chosen, by name.
+    feature_importances_ : ndarray of shape (columns,)
+        Mean square gradient by each scaled column, as shares of 1.
+    loo_error_ : float
+        Mean squared error of observations left out, one at a time, or of many rows together, in units of the variance
+        of what is learnt, summed over outputs; of counts the mean deviance.
+    loo_share_ : float
+        The same as a share of that of the mean as a guess, in units of the targets: 1 less the R2 of observations left
+        out.
+    n_features_in_ : int
+        As in scikit-learn, and so ``feature_names_in_``.
 
-    With ``ridge=0`` nothing is chosen and nothing left out: the scale ``"auto"`` is ``"standardise"``, the bias 0.5,
-    the shift the paper's, the width 2^17 (fewer if outputs are many). Start rows are random, features are not learnt,
-    targets are linear, sample weights count in the scales alone; ``loo_error_`` is NaN, and there are no error bars, no
-    ``noise_`` and no ``feature_importances_``. All methods of callbacks are called, as :func:`thresher.train` does.
-    Rows with equal inputs and different targets are refused.
-
-    Cost: up to 4,096 distinct rows O(n³) for one factor; for networks O(mn(n/64 + d)) for the Gram matrix, then O(mnd)
-    per iteration and output, and memory O(n² + md); up to 131,072 O(n²) per step of conjugate gradients, 2n² bytes if
-    they fit; beyond O(n). Prediction O(md) per row and output, O(nd) for the limit.
+    Cost: up to 4,096 distinct rows O(n³); beyond O(n²) per step of conjugate gradients, 2n² bytes if they fit; with
+    centres O(n). Prediction O(nd) per row.
     """
 
-    target: str
     _task = "regression"
-    _biases, _rows, _auto_widths = (1.0, 0.5, 2.0, 4.0), 512, (1 << 18, 1 << 18)
+    _biases, _shift = (1.0, 0.5, 2.0, 4.0), 0.0
     _shares = Shares.of_columns(0.5), Shares.of_columns(0.25), Shares()
+    predictive_: Predictive
 
     def __init__(
         self,
         *,
-        width: int | float | str = "auto",
-        shift: float | str = "auto",
+        loss: str = "squared_error",
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        target_transform: str | None = "auto",
+        parts: str = "auto",
         ridge: float | str = "auto",
         bias: float | str = "auto",
         feature_learning: int | str = "auto",
-        target: str = "auto",
-        scale: str = "auto",
-        start: str = "random",
-        tol: float | str = "auto",
-        max_iterations: int | str = "auto",
-        train_options: Mapping[str, Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        approximation: str = "auto",
-        verbose: int = 0,
-        callbacks: Sequence[Callback | Callable[[Iteration], bool | None]] | None = None,
         categorical_features: Any = "from_dtype",
-        parts: Any = "auto",
-        loss: str = "squared",
-        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        approximation: str = "auto",
+        device: str = "cpu",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
     ) -> None:
-        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
+        self.loss, self.quantiles, self.target_transform = loss, quantiles, target_transform
+        self.parts, self.ridge, self.bias, self.feature_learning = parts, ridge, bias, feature_learning
+        self.categorical_features, self.approximation = categorical_features, approximation
+        self.device, self.n_jobs, self.random_state, self.verbose = device, n_jobs, random_state, verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense, sparse or on disk (see docs/many_rows.md), and targets y (n,) or (n, k)."""
         self._check_parameters()
-        self.loss_ = "squared" if self.loss == "auto" else self.loss
         X, y = in_memory(X), in_memory(y)
         rows, y = self._table(X, y=y, weights=sample_weight, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, rows)
         targets = np.asarray(y, np.float64)
+        self.single_target_ = targets.ndim == 1
         columns = targets.reshape(len(targets), -1)
         if weights is not None:
             kept = weights > 0
             X = X if self.encoder_ is None or kept.all() else some_cells(X, kept)
             rows, columns, weights = some_of(rows, kept), columns[kept], weights[kept]
-        if self._interpolates:
-            scaling, floor = Scaling.of(columns, scale="standardise", weights=weights), None
-            self._interpolate(self._observations(rows, scaling.apply(columns), weights=weights))
-            left_out = None
-        else:
-            scaling, left_out, floor = self._fit_columns(X, rows, columns, weights)
-        self.single_target_, self.target_scaling_ = targets.ndim == 1, scaling
-        self.target_ = "linear" if floor is None else "log"
-        self.floor_ = np.zeros(columns.shape[1]) if floor is None else floor
-        if left_out is not None:
-            self._judge_left_out(left_out)
+        fit_loss = {"squared_error": self._fit_squares, "poisson": self._fit_counts}.get(self.loss, self._fit_robustly)
+        with self._refitting():
+            fit_loss(X, rows, columns, weights)
         return self
 
-    def _judge_left_out(self, left_out: LeftOut) -> None:
-        """Set what observations left out say of errors."""
-        chosen, data = [self.ridge, self.bias, self.shift].count("auto"), left_out.data
-        told = data.own - left_out.outputs if self.loss_ in ("huber", "quantile") else None
-        self.noise_, self.residuals_ = calibrate(
-            left_out, self._kernel.diagonal, fitted=1 + _CHOSEN * chosen, told=told
-        )
-        self.dispersion_ = self.quantile_fits_ = None
-        if self.loss_ == "poisson":
-            self._judge_counts(left_out)
-            return
-        if self.loss_ == "quantile":
-            self._judge_quantiles(left_out)
-        self.loo_error_ = self.loo_error_ if self._floor is None else mean_square(data, left_out.outputs)
+    def _fit_squares(self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None) -> None:
+        """Fit targets (n, k), or their logarithms."""
+        floor, tried = self._choose_floor(rows, columns, weights)
+        learnt = columns if floor is None else np.log(columns - floor)
+        if floor is not None and self.encoder_ is not None:
+            self.encoder_, rows = self.encoder_.with_means(X, rows, learnt)
+        scaling = Scaling.of(learnt, scale="standardise", weights=weights)
+        scaled = scaling.apply(learnt)
+        fit = self._fit(self._observations(rows, scaled, weights=weights))
+        if tried:
+            taken = "targets" if floor is None else "logarithms"
+            self.choices_ = Choices([Choice("target", tried, taken, "CRPS"), *self.choices_])
+        self.predictive_ = self._calibrated(fit.left_out, scaling, floor)
         # Shares do not depend on units and means: of logarithms a factor of their exponentials is left out.
-        unit = self.target_scaling_.unit
-        own = np.asarray if self._floor is None else lambda values: np.exp(values * unit)
-        self.loo_share_ = max(left_out.optimism, 1.0) * share_of_guess(data, left_out.outputs, own)
+        own = np.asarray if floor is None else lambda values: np.exp(values * scaling.unit)
+        share = share_of_guess(fit.left_out.data, fit.left_out.outputs, own)
+        self.loo_share_ = max(fit.left_out.optimism, 1.0) * share
+
+    def _choose_floor(
+        self, rows: Any, columns: Matrix, weights: Matrix | None
+    ) -> tuple[Matrix | None, dict[str, float]]:
+        asked = self.target_transform == "log"
+        if self.target_transform is None or (not asked and not np.ptp(columns, axis=0).all()):
+            return None, {}
+        some = np.random.default_rng(0).permutation(len(rows))[: self._sizes.bias_rows]
+        some = np.arange(len(rows)) if isinstance(rows, np.ndarray) else some
+        given = None if weights is None else weights[some]
+        data = Observations.merged(np.asarray(rows[some]), columns[some], weights=given).some(self._sizes.bias_rows)
+        if not asked and data.count.sum() < self._sizes.for_choosing:
+            return None, {}
+        settings = self._settings()
+        with settings.backend.session():
+            return choose_floor(data, settings, floors=floors_of(columns, weights), asked=asked)
+
+    def _calibrated(
+        self, left_out: LeftOut, scaling: Scaling, floor: Matrix | None, told: Matrix | None = None
+    ) -> Predictive:
+        """Return the predictive distribution that observations left out have shown."""
+        chosen = [self.ridge, self.bias].count("auto")
+        diagonal = self.model_.kernel.diagonal
+        noise, residuals = calibrate(left_out, diagonal, fitted=1 + _CHOSEN * chosen, told=told)
+        return Predictive(scaling.mean, scaling.unit, noise, residuals, floor)
+
+    def _fit_robustly(self, X: Any, rows: Any, columns: Matrix, weights: Matrix | None) -> None:
+        """Fit targets (n, k) with Huber's loss, on a kernel that was chosen with targets pulled in."""
+        near = winsorise(columns, weights, reach=_REACH)
+        if self.encoder_ is not None:
+            self.encoder_, rows = self.encoder_.with_means(X, rows, near)
+        scaling = Scaling.of(near, scale="standardise", weights=weights)
+        with np.errstate(over="ignore"):
+            own = np.clip(scaling.apply(columns), -_MOST, _MOST)
+        near = scaling.apply(near)
+        fit = self._fit(self._observations(rows, near, weights=weights, own=own))
+        left, settings = fit.left_out, self._settings()
+        misses = (left.data.own - left.outputs).T
+        knee = _KNEE * float(np.mean([robust_size(one, left.data.weight) for one in misses])) or 1.0
+        offset = np.array([weighted_quantile(one, 0.5, weights) for one in own.T])
+        found = None
+        if np.ptp(near, axis=0).any():  # else all targets but a few absurd ones are equal
+            with settings.backend.session():
+                found = fit_by_loss(fit, lambda data: data.own, Huber(knee), offset, settings, start=fit.model.alpha)
+        if found is not None:
+            self.model_ = found.model
+            scaling = scaling._replace(mean=scaling.mean + scaling.unit * found.offset)
+            left = left._replace(
+                data=found.held.with_targets(found.held.own - found.offset), outputs=found.outputs - found.offset
+            )
+        told = left.data.target - left.outputs if found is not None else left.data.own - left.outputs
+        near = np.clip(left.data.target, left.outputs - 2 * knee, left.outputs + 2 * knee)
+        left = left._replace(data=left.data.with_targets(near))
+        self.loo_error_ = mean_square(left.data, left.outputs)
+        self.loo_share_ = max(left.optimism, 1.0) * share_of_guess(left.data, left.outputs)
+        self._forget_effects()
+        self.predictive_ = self._calibrated(left, scaling, None, told)
+        if self.loss == "quantile":
+            inputs = self.model_.lift.transform(fit.raw)
+            fits = fit_quantiles(
+                left.data.with_rows(inputs),
+                told,
+                [0.5, *map(float, self.quantiles)],
+                self.model_.kernel,
+                self._predicting(),
+            )
+            self.predictive_ = self.predictive_._replace(fits=fits)
+
+    def _fit_counts(self, X: Any, rows: Any, counts: Matrix, weights: Matrix | None) -> None:
+        """Fit the logarithm of the mean of counts (n, 1), on a kernel that was chosen with their square roots."""
+        if counts.shape[1] > 1:
+            raise InvalidInput(
+                f"loss='poisson' is for one target, as the weight of a row depends on its mean; got {counts.shape[1]}. "
+                "Fit one model for each."
+            )
+        Poisson().check(counts[:, 0])
+        if not counts.any():
+            raise InvalidInput(
+                "loss='poisson' takes counts, some of them above 0; all are 0. Use loss='squared_error'."
+            )
+        roots = np.sqrt(counts)  # whose variance is about the same whatever the mean
+        if self.encoder_ is not None:
+            self.encoder_, rows = self.encoder_.with_means(X, rows, roots[:, 0])
+        scaling = Scaling.of(roots, scale="standardise", weights=weights)
+        scaled = scaling.apply(roots)
+        fit = self._fit(self._observations(rows, scaled, weights=weights, own=counts))
+        mean = np.log(np.average(counts, axis=0, weights=weights))
+        settings = self._settings()
+        with settings.backend.session():
+            found = fit_by_loss(fit, lambda data: data.own, Poisson(), mean, settings)
+        if found is None:
+            raise InvalidInput(
+                f"the fit with loss='poisson' came to nothing with ridge={fit.model.ridge:.3g}. Give a larger ridge."
+            )
+        self._forget_effects()
+        self.model_, held = found.model, found.held
+        own, means = held.own[:, 0], np.exp(found.outputs[:, 0])
+        self.loo_error_ = deviance_of(own, means, held.weight)
+        self.loo_share_ = share_of_guess(held.with_targets(held.own), means[:, None])
+        nothing = np.zeros((3, 1))
+        self.predictive_ = Predictive(
+            found.offset, np.ones(1), nothing, np.zeros((0, 1)), dispersion=dispersion_of(own, means, held.weight)
+        )
 
     def predict(self, X: ArrayLike, *, return_std: bool = False) -> Any:
         """Return predictions (k,) or (k, outputs), and, if requested, standard deviations of the same shape.
 
         The deviation is that of a new target. Its square is a factor times the variance of the Gaussian process that
-        the linearised network is in the limit of infinite width, plus a constant: those under which observations left
+        the limit of infinite width is, plus a constant: those under which observations left
         out are most likely. Away from the data, where the process knows less than at 99 % of these, the square grows
         to the variance of the targets.
 
@@ -236,12 +295,10 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
         :meth:`predict_interval`, whatever is learnt. Of counts the prediction is the mean; with loss="quantile" it is
         the median.
 
-        Cost: O(md) per row and output, O(nd) for the limit; deviations O(n³/3) and O(n²) per row, or from pivots O(r²)
+        Cost: O(nd) per row; deviations O(n³/3) and O(n²) per row, or from pivots O(r²)
         per row, r = 512.
         """
-        check_is_fitted(self, "results_")
-        if return_std:
-            self._refuse_bars()
+        check_is_fitted(self, "model_")
         return self._in_blocks(X, lambda inputs: self._predict(inputs, return_std=return_std))
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> tuple[Matrix, Matrix]:
@@ -249,7 +306,7 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
 
         As many are expected below as above. The bounds are two of :meth:`predict_quantiles`, at the same cost.
         """
-        check_is_fitted(self, "results_")
+        check_is_fitted(self, "model_")
         share = check_coverage(coverage)
         found = self.predict_quantiles(X, [(1 - share) / 2, (1 + share) / 2])
         return found[..., 0], found[..., 1]
@@ -259,8 +316,8 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
 
         Observations left out have shown how many deviations targets lie above and below predictions; so many of the
         deviations at a row are added to its prediction, or, where logarithms are learnt, to the logarithm. These have
-        the prediction as their median, and lie above ``floor_``. The share of new targets below a quantile is right on
-        the average of rows like those fitted, whatever the distribution of errors.
+        the prediction as their median, and lie above the floor of the logarithms. The share of new targets below a
+        quantile is right on the average of rows like those fitted, whatever the distribution of errors.
 
         With loss="quantile" these are functions of their own, put in order so that they never cross; levels between
         those that were fitted lie on lines between them. With loss="poisson" they are those of a Poisson number, whole,
@@ -268,86 +325,55 @@ class ThresherRegressor(FitsByLoss, SpreadsByLoss, MultiOutputMixin, RegressorMi
 
         Cost: that of ``predict(return_std=True)``, and O(q) per row and output.
         """
-        check_is_fitted(self, "results_")
+        check_is_fitted(self, "model_")
         wanted = check_quantiles(quantiles)
-        self._refuse_bars()
         return np.asarray(self._in_blocks(X, lambda inputs: self._quantiles(inputs, wanted)))
 
-    def _refuse_bars(self) -> None:
-        if self.ridge_ == 0:
-            raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
+    def _outputs_at(self, inputs: Matrix, *, variances: bool) -> Outputs:
+        """Return what the model says at lifted inputs (m, d)."""
+        backend = self._predicting()
+        with backend.session():
+            values, kernel = self.model_.outputs(inputs, backend), self.model_.kernel
+            known = self._variance(backend).at(inputs) if variances else np.zeros(0)
+            return Outputs(inputs, values, known, kernel, backend)
 
     def _predict(self, inputs: Matrix, *, return_std: bool) -> Any:
-        if self.dispersion_ is not None:
-            values = self._means(self._outputs_of(inputs))
-            deviations = self._count_deviations(values)
-        elif self.quantile_fits_ is not None:
-            found = self._own_quantiles(inputs, np.array([0.5]))
-            assert found is not None
-            values = found[:, :, 0]
-            deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else values
-        else:
-            values = self._outputs_of(inputs) * self.target_scaling_.unit + self.target_scaling_.mean
-            deviations = self._deviations(inputs) * self.target_scaling_.unit if return_std else np.zeros_like(values)
-            if self._floor is not None:
-                above = np.exp(values)  # the median; deviations are those of a log-normal distribution
-                values = above + self._floor
-                deviations = above * np.exp(deviations**2 / 2) * np.sqrt(np.expm1(deviations**2))
+        law = self.predictive_
+        outputs = self._outputs_at(inputs, variances=return_std and law.needs_variances)
+        values = law.point(outputs)
         if not return_std:
             return values[:, 0] if self.single_target_ else values
+        deviations = law.deviation(outputs)
         return (values[:, 0], deviations[:, 0]) if self.single_target_ else (values, deviations)
 
-    def _quantiles(self, inputs: Matrix, quantiles: Matrix) -> Matrix:
+    def _quantiles(self, inputs: Matrix, levels: Matrix) -> Matrix:
         """Return quantiles (k, q) or (k, outputs, q) of new targets at lifted inputs (k, d)."""
-        found = self._own_quantiles(inputs, quantiles)
-        if found is None:
-            steps = residuals_at(quantiles, self.residuals_)
-            if self._floor is not None:  # the prediction is the median
-                sides = np.sign(quantiles - 0.5)[:, None]
-                steps = sides * np.maximum(sides * steps, 0.0)
-            unit, mean = self.target_scaling_.unit[:, None], self.target_scaling_.mean[:, None]
-            outputs, deviations = self._outputs_of(inputs)[:, :, None], self._deviations(inputs)[:, :, None]
-            found = (outputs + deviations * steps.T) * unit + mean
-            if self._floor is not None:
-                found = np.exp(found) + self._floor[:, None]
+        law = self.predictive_
+        found = law.quantiles(self._outputs_at(inputs, variances=law.needs_variances and law.fits is None), levels)
         return found[:, 0] if self.single_target_ else found
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.target not in TARGETS:
-            raise InvalidInput(f"target must be one of {', '.join(map(repr, TARGETS))}; got {self.target!r}.")
-        check_loss(self, interpolates=self._interpolates)
-        if self._interpolates and self.target == "log":
-            raise InvalidInput("ridge=0 meets targets as they are. Use target='linear', or another ridge.")
-
-    def _width(self, rows: int, outputs: int) -> int | float:
-        return math.inf if self.loss_ in ("poisson", "quantile") else super()._width(rows, outputs)
+        for name, known in {"loss": LOSSES, "target_transform": TRANSFORMS}.items():
+            if getattr(self, name) not in known:
+                raise InvalidInput(f"{name} must be one of {', '.join(map(repr, known))}; got {getattr(self, name)!r}.")
+        if self.target_transform == "log" and self.loss != "squared_error":
+            raise InvalidInput(f"target_transform='log' is for squares; got loss={self.loss!r}. Leave one of them out.")
+        if self.loss == "quantile":
+            try:
+                levels = [check_number(one, "a level of quantiles") for one in self.quantiles]
+            except TypeError:
+                levels = []
+            if not levels or not all(0 < one < 1 for one in levels):
+                raise InvalidInput(
+                    "quantiles must be numbers between 0 and 1, such as (0.05, 0.5, 0.95); "
+                    f"got {str(self.quantiles)[:60]}."
+                )
 
     def _target_frame(self) -> tuple[Matrix, Matrix]:
-        return self.target_scaling_.mean, self.target_scaling_.unit
+        return self.predictive_.mean, self.predictive_.unit
 
     @property
     def _floor(self) -> Matrix | None:
-        return self.floor_ if self.target_ == "log" else None
-
-    def _deviations(self, inputs: Matrix) -> Matrix:
-        backend = self._predicting()
-        with backend.session():
-            about = self._variance(backend)
-            if about is None:
-                raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
-            return deviations_of(about.at(inputs), self.noise_, self._kernel.diagonal)
-
-    def _variance(self, backend: Backend) -> Variance | None:
-        """Return what the limit knows, from all training rows, or from pivots where they are many.
-
-        On a processor it is kept for the next rows: with few of them the factor takes longer than all else.
-        """
-        if isinstance(backend, Cpu):
-            return self._kept(f"variance on {backend.threads}", lambda: self._make_variance(backend))
-        return self._make_variance(backend)
-
-    def _make_variance(self, backend: Backend) -> Variance | None:
-        if self.pivots_ is None:
-            return Variance.exact(self.inputs_, self.penalty_, self._kernel, backend)
-        return Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=backend)
+        law = self.predictive_
+        return np.zeros(1) if law.dispersion is not None else law.floor

@@ -1,8 +1,8 @@
 """A network, or an estimator, as plain arrays, and what they mean.
 
 Missing numbers are replaced, and told by columns of their own, if the estimator was fitted to some. Columns are pulled
-in beyond their bounds, bent at knots and scaled; rows are multiplied by weights and metric, given the length that the
-metric loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms. Then output k is
+in beyond their bounds, bent at knots and scaled; rows are multiplied by the metric, given the length that this
+loses (if ``rest`` is 1) and a bias coordinate, and divided by their norms. Then output k is
 mean_k + unit_k sum over r of coefficients[k, r] a_r, or floor_k plus the exponential of that if it is logarithmic.
 
 A neuron has a_r = max(<hidden[k, r], x> - shift, 0), with one shift for all or shift[k, r] for each. A pair of twins,
@@ -96,7 +96,6 @@ def _plain_columns(d: int) -> Arrays:
         **bends(None, d),
         "input_mean": np.zeros(d),
         "input_unit": np.ones(d),
-        "weights": np.ones(d),
         "metric": np.eye(d),
         "rest": np.array(0.0),
         "last": np.array([]),
@@ -221,11 +220,10 @@ def _scaled(xp: Any, arrays: Mapping[str, Any], X: Any, which: str = "") -> Any:
 
 def _rows(xp: Any, arrays: Mapping[str, Any], columns: Any) -> Any:
     """Return the coordinates of rows before they are lifted, from columns (k, d)."""
-    weighed = _scaled(xp, arrays, columns) * arrays["weights"]
-    metric = _cast(arrays["metric"], xp.float64)
-    rows = weighed @ metric
+    scaled, metric = _scaled(xp, arrays, columns), _cast(arrays["metric"], xp.float64)
+    rows = scaled @ metric
     if arrays["rest"]:  # the columns of the metric are orthonormal
-        whole, lost = (weighed**2).sum(axis=1), ((weighed - rows @ metric.T) ** 2).sum(axis=1)
+        whole, lost = (scaled**2).sum(axis=1), ((scaled - rows @ metric.T) ** 2).sum(axis=1)
         there = lost > NOTHING * whole
         rows = xp.hstack([rows, xp.where(there, xp.sqrt(xp.where(there, lost, 1)), 0)[:, None]])  # 0 has no slope
     return rows

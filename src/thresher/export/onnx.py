@@ -170,12 +170,12 @@ def _add_scaled(graph: Graph, arrays: Arrays, X: str, which: str = "") -> str:
 
 def _add_rows(graph: Graph, arrays: Arrays, columns: str) -> str:
     """Return the coordinates of rows before they are lifted, from columns (k, d)."""
-    weighed = graph("Mul", _add_scaled(graph, arrays, columns), graph.double(arrays["weights"]))
-    rows = graph("MatMul", weighed, graph.long(graph.put(arrays["metric"])))
+    scaled = _add_scaled(graph, arrays, columns)
+    rows = graph("MatMul", scaled, graph.long(graph.put(arrays["metric"])))
     if not arrays["rest"]:
         return rows
-    outside = graph("Sub", weighed, graph("MatMul", rows, graph.long(graph.put(arrays["metric"].T))))
-    whole, lost = (graph("ReduceSum", graph("Mul", one, one), graph.put([-1])) for one in (weighed, outside))
+    outside = graph("Sub", scaled, graph("MatMul", rows, graph.long(graph.put(arrays["metric"].T))))
+    whole, lost = (graph("ReduceSum", graph("Mul", one, one), graph.put([-1])) for one in (scaled, outside))
     counts = graph("Greater", lost, graph("Mul", whole, graph.double(NOTHING)))
     return graph("Concat", rows, graph("Sqrt", graph("Where", counts, lost, graph.double(0))), axis=1)
 

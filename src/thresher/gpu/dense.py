@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thresher.algebra.ridge import Evidence, Inverse
+from thresher.algebra.ridge import Inverse
 from thresher.gpu.kernels.limit import interpolate
 from thresher.gpu.kernels.parts import add_parts
 from thresher.gpu.solver import factor
@@ -118,13 +118,6 @@ class TensorKernel:
         changes = found[:, outputs : 2 * outputs], found[:, -1]
         return Inverse(np.ascontiguousarray(found[:, :outputs]), found[:, -2], changes)
 
-    def near(self, penalty: Matrix) -> None:
-        """Return None: an engine on the GPU factors each matrix in less time than it would take to leave it."""
-
-    def rest(self, alpha: Matrix) -> Matrix:
-        """Return the rows beyond those of alpha times alpha. Cost: O(n²) per column."""
-        return np.asarray(self._gpu.get(self._matrix[len(alpha) :, : len(alpha)] @ self._gpu.put(alpha)))
-
 
 class TensorLimit(TensorKernel):
     """The limit kernel of inputs (n, d); for gradients their inner products and slopes (n, n) are kept.
@@ -163,24 +156,6 @@ class TensorLimit(TensorKernel):
         matrix = matrix - mixed - mixed.T
         matrix.diagonal().add_(added * (radial**2).sum(dim=1))
         return np.asarray(self._gpu.get(some.T @ (matrix @ some)))
-
-    def evidence(self, penalty: Matrix, targets: Matrix) -> Evidence | None:
-        """Return what the likelihood of targets (n, k) needs. Cost: O(n³ + n²d)."""
-        gpu, rows, products, slopes = self._gpu, self._side.vectors, self._products, self._slopes
-        made = factor(self._matrix, gpu.put(penalty))
-        if made is None:
-            return None
-        inverse, logarithms = torch.cholesky_inverse(made.lower), made.lower.diagonal().log()
-        found = gpu.get(torch.column_stack([made.solve(gpu.put(targets)), inverse.diagonal(), logarithms]))
-
-        def pull(columns: Matrix, times: float) -> Matrix:
-            both = gpu.put(columns)
-            by_product = torch.addmm(inverse, both, both.T, alpha=-1.0) * slopes * times
-            pulled = (rows * (by_product @ rows)).sum(dim=0)
-            shrunk = ((by_product * products).sum(dim=1)[:, None] * rows**2).sum(dim=0)
-            return np.asarray(gpu.get(pulled - shrunk))
-
-        return Evidence(np.ascontiguousarray(found[:, :-2]), float(found[:, -1].sum()), found[:, -2], pull)
 
     def explained(self, penalty: Matrix) -> Callable[[Matrix], Matrix] | None:
         """Return what tells how much of a variance is known. Cost: O(n³/3), then O(n²) for each input."""

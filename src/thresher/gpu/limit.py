@@ -6,7 +6,7 @@ Products of inputs are in full single precision: those of tensor cores (TF32) ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -17,13 +17,10 @@ from numpy.typing import NDArray
 
 from thresher.algebra.pivots import LowRank
 from thresher.devices import device_bytes
-from thresher.gpu.dense import Side, TensorKernel, TensorLimit, cross_of
-from thresher.gpu.gram import start_gram
+from thresher.gpu.dense import Side, TensorLimit, cross_of
 from thresher.gpu.kernels.limit import evaluate, evaluate_slope
 from thresher.gpu.solver import Inverse, Lower, factor, random_pivots
-from thresher.gpu.twins import predict_twins
 from thresher.memory import require
-from thresher.model.network import Network, NetworkSettings
 from thresher.theory import Limit, limit_kernel, limit_slopes
 from thresher.theory.limit_matrix import KINK, LimitInputs, polynomials
 
@@ -148,21 +145,9 @@ class Gpu:
         slopes = limit_slopes(exact, shift, symmetric=False)[1]
         return self.put(np.where(np.abs(exact) < 1 - KINK, slopes, 0.0).astype(np.float32))
 
-    def quick_gradients(self, *_: Any) -> None:
-        """Return nothing: double precision is fast here."""
-
     def dense(self, kernel: Limit, inputs: Matrix, *, gradients: bool = False) -> TensorLimit:
         """Return the limit kernel. Cost: O(n²d)."""
         return TensorLimit(inputs, kernel, self, gradients=gradients)
-
-    def start_gram(self, inputs: Matrix, settings: NetworkSettings) -> TensorKernel:
-        """Return the Gram matrix of a start. Cost: O(mn(n + d))."""
-        rows = settings.neurons // (2 if settings.start.twins else 1)
-        return TensorKernel(start_gram(self.put(inputs), settings, self.slices(rows, len(inputs))), self)
-
-    def predict_twins(self, networks: Sequence[Network], inputs: Matrix) -> Matrix:
-        """Return the outputs of networks. Cost: O(md/2) per row, and as much per network."""
-        return self.get(predict_twins(networks, inputs, self))
 
     def slices(self, rows: int, columns: int) -> list[slice]:
         """Return blocks of the rows of a kernel (rows, columns) that is not kept."""

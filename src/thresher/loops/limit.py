@@ -10,7 +10,7 @@ from thresher.loops import compiled, helper
 
 __all__ = [
     "FAR", "NEAR", "differentiate", "evaluate_slope", "interpolate", "interpolate_slopes",
-    "multiply_both", "multiply_kernel", "multiply_symmetric",
+    "multiply_both", "multiply_kernel",
 ]  # fmt: skip
 
 NEAR, FAR = 9, 20  # degrees of the polynomials for rho from 0 to 1, and from -1 to 0
@@ -180,23 +180,6 @@ def evaluate_slope(products, near, far, near_slope, far_slope, least):
             slope = above_slope if rho >= 0 else -below_slope
             found = value - rho * slope / max(root, np.float32(1e-6))
             products[i, j] = found if room > least else zero
-
-
-@compiled(sums=True)
-def multiply_symmetric(upper, times, outer, products, slopes, sums):
-    """Multiply ``slopes`` (n, n), entry by entry, by ``times`` V - outer, above the diagonal; all are symmetric.
-
-    ``upper`` (n, n), float32, has V above the diagonal. What comes out, zeros on the diagonal, times ``products``
-    (n, n) is added up by rows in ``sums`` (n,), zeros before.
-    """
-    for i in range(slopes.shape[0]):
-        slopes[i, i], total = 0.0, 0.0
-        for j in range(i + 1, slopes.shape[0]):
-            slopes[i, j] *= times * upper[i, j] - outer[i, j]
-            product = slopes[i, j] * products[i, j]
-            total += product
-            sums[j] += product
-        sums[i] += total
 
 
 @helper(sums=True)

@@ -50,7 +50,7 @@ def ask(
             elif "return_std" in inspect.signature(model.predict).parameters:
                 values, spread = (np.asarray(part, np.float64) for part in model.predict(X, return_std=True))
                 places = values[..., None] + spread[..., None] * ndtri(np.asarray(quantiles))
-    except InvalidInput:  # trained to zero loss: nothing was left out, and there are no error bars
+    except InvalidInput:  # there are no error bars, or none this far out
         pass
     if values is None:
         values = np.asarray(model.predict(X), np.float64 if task == "regression" else None)

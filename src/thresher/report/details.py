@@ -370,7 +370,7 @@ def terms_of(model: Any, *, most: int = MOST_TERMS, std: bool = True) -> list[Te
 
     Terms of next to no share are left out, unless all are.
     """
-    if not hasattr(model, "effects") or model.lift_.angles_ is None or model.leaves_ is not None:
+    if not hasattr(model, "effects") or model.model_.lift.angles_ is None or model.model_.leaves is not None:
         return []
     made = [Term(**one) for one in model._curves(most=most, deviations=std)]
     return [one for one in made if one.share >= _LEAST_TERM] or made[:1]

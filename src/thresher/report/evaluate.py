@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,28 +15,14 @@ from thresher.errors import InvalidInput
 from thresher.interfaces import Progress
 from thresher.report.answers import ask
 from thresher.report.details import MOST_ROWS, Details, find_details
-from thresher.report.evaluation import CATEGORIES, LEFT_OUT, LOSS, OF_TEST, PARTS, WHY, Evaluation, Training
+from thresher.report.evaluation import CATEGORIES, LEFT_OUT, OF_TEST, PARTS, Choice, Evaluation, Training
 from thresher.report.linear import score_linear
 from thresher.report.scores import average_folds, score_all
 from thresher.tables import INPUT, Frame, read_targets, say_label
 from thresher.tables.frame import column_of, in_memory
 from thresher.tables.rows_on_disk import Part, on_disk
-from thresher.training import Result
 
 __all__ = ["Tested", "evaluate", "evaluation_of", "output_names", "test_model"]
-
-
-@runtime_checkable
-class _Chooser(Protocol):
-    """An estimator that tells what it has chosen, and the networks that it has trained, as those of thresher do."""
-
-    results_: list[Result]
-    approximation_: str
-    ridge_: float
-    loo_share_: float
-    width_reason_: str
-    parts_: Any
-    categories_: dict[Any, str]
 
 
 class Tested(NamedTuple):
@@ -180,25 +166,25 @@ def evaluation_of(
     if tested is not None:
         data |= {"rows tested on": tested.rows, "tested": _how_tested(tested, refit=refit)}
         data |= {} if rows is not None else {OF_TEST: "yes"}
-    ours, trained = isinstance(model, _Chooser), _is_network(model)
-    results = model.results_ if ours or trained else []
-    exact = trained or (bool(results) and model.ridge_ == 0)
+    ours, trained = _is_ours(model)
+    results = model.results_ if trained else []
     names = output_names(getattr(model, "classes_", None))
     source = "" if file is None else f" of {'standard input' if file == INPUT else file.name}"
     wide = f"{len(columns)} column{'s' if len(columns) != 1 else ''}"
     to_rows = f"rows of {wide}" if rows is None else f"{rows:,} rows{source} ({wide})"
     fitted = "The limit of infinite width was fitted to" if ours else f"{type(model).__name__} was fitted to"
     fitted = f"{results[0].network.settings.width:,} neurons were trained on" if results else fitted
-    how = ", to zero loss" if exact else f", with a ridge of {model.ridge_:.2g}" if ours else ""
+    how = ", to zero loss" if trained else f", with a ridge of {model.ridge_:.2g}" if ours else ""
     return Evaluation(
         f"{fitted} {to_rows} to predict {target!r}{how} ({task}).",
         task,
         target,
         columns,
         **({} if tested is None else tested._asdict()),
-        network=_network(model) if ours or trained else {},
+        network=_limit(model) if ours else _network(model) if trained else {},
+        choices=[Choice(one.name, one.tried, one.taken, one.measure) for one in model.choices_] if ours else [],
         trainings=[Training.of(name, one) for name, one in zip(names, results, strict=bool(results))],
-        exact=exact,
+        exact=trained,
         data=data,
         seconds=dict(seconds or {}),
         command=command,
@@ -212,43 +198,34 @@ def output_names(classes: NDArray[Any] | None) -> list[str]:
     return [say_label(one) for one in (classes[1:] if len(classes) == 2 else classes).tolist()]
 
 
-def _network(model: Any) -> dict[str, Any]:
-    """Return what a fitted estimator of ours has chosen."""
-    if model.results_:
-        settings = model.results_[0].network.settings
-        network = {"width": settings.width, "shift": settings.shift}
-    else:
-        network = {"approximation": model.approximation_, "shift": model.shift_}
-    network |= _seeds(model)
-    if model.results_:
-        network |= {"twins": settings.start.twins, "dimension": settings.start.dimension}
-        if _is_network(model) or model.ridge_ == 0:
-            inputs = len(model.results_[0].origin.inputs)
-            return network | {"inputs": inputs, "bias": model.lift_.bias, "scale": model.lift_.scale}
-    if hasattr(model, "loss_errors_"):
-        network[LOSS] = f"{model.loss_}: {model.loss_reason_}"
-    elif getattr(model, "loss_", "squared") != "squared":
-        network["loss"] = model.loss_
-    return network | {
-        "inputs": len(model.inputs_), "ridge": model.ridge_, "bias": model.bias_, "scale": model.scale_,
-        "columns weighed": model.columns_weighed_, "rounds of feature learning": model.feature_learning_,
-        LEFT_OUT: model.loo_share_, WHY: model.width_reason_, PARTS: model.parts_.words,
+def _is_ours(model: Any) -> tuple[bool, bool]:
+    """Return whether an estimator fits the limit of infinite width, and whether it trains networks."""
+    from thresher.estimators import NetworkClassifier, NetworkRegressor, ThresherClassifier, ThresherRegressor
+
+    limit = isinstance(model, ThresherRegressor | ThresherClassifier)
+    return limit, isinstance(model, NetworkClassifier | NetworkRegressor)
+
+
+def _limit(model: Any) -> dict[str, Any]:
+    """Return what a fit of the limit is."""
+    seed = {"seed": model.random_state} if isinstance(model.random_state, int) else {}
+    return seed | {
+        "loss": getattr(model, "loss_", model.loss),
+        "inputs": len(model.model_.inputs), "ridge": model.ridge_, "bias": model.bias_, PARTS: model.parts_.words,
         CATEGORIES: "; ".join(f"{name}: {what}" for name, what in model.categories_.items()) or "none",
+        LEFT_OUT: model.loo_share_,
     }  # fmt: skip
 
 
-def _is_network(model: Any) -> bool:
-    """Return whether an estimator of ours trains networks until every row is met."""
-    from thresher.estimators import NetworkClassifier, NetworkRegressor
-
-    return isinstance(model, NetworkClassifier | NetworkRegressor)
-
-
-def _seeds(model: Any) -> dict[str, int]:
-    """Return the seed that was given, if it is a number, and the one of the start weights, which follows from it."""
-    start = [one.network.settings.start.seed for one in model.results_[:1]]
-    given = [model.random_state] if isinstance(model.random_state, int) else start
-    return {**({"seed": given[0]} if given else {}), **({"seed of the start weights": start[0]} if start else {})}
+def _network(model: Any) -> dict[str, Any]:
+    """Return what trained networks are."""
+    settings, start = model.results_[0].network.settings, model.results_[0].network.settings.start
+    seed = model.random_state if isinstance(model.random_state, int) else start.seed
+    return {
+        "width": settings.width, "shift": settings.shift, "seed": seed, "seed of the start weights": start.seed,
+        "twins": start.twins, "dimension": start.dimension, "inputs": len(model.results_[0].origin.inputs),
+        "bias": model.lift_.bias, "scale": model.lift_.scale,
+    }  # fmt: skip
 
 
 def _how_tested(tested: Tested, *, refit: bool) -> str:

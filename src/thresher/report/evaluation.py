@@ -22,32 +22,38 @@ from thresher.report.pictures import TRAINING, Course, model_pictures, term_pict
 from thresher.report.scores import Test
 from thresher.training import History, Iteration, Result, Status
 
-__all__ = ["CATEGORIES", "LEFT_OUT", "LOSS", "OF_TEST", "PARTS", "WHY", "Evaluation", "Training"]
+__all__ = ["CATEGORIES", "LEFT_OUT", "OF_TEST", "PARTS", "Choice", "Evaluation", "Training"]
 
-WHY = "why this width"  # in ``network``
-LOSS = "why this loss"  # in ``network``
-PARTS = "what neurons see"  # in ``network``
+PARTS = "what the kernel sees"  # in ``network``
 CATEGORIES = "whole numbers taken as categories"  # in ``network``
 LEFT_OUT = "error on rows left out, as a share of a constant guess's"  # in ``network``
 OF_TEST = "constant guess from rows of the test"  # in ``data``
 _PACKAGES = {"thresher": "thresher-ml"} | {name: name for name in ("numpy", "scipy", "numba", "scikit-learn")}  # to pip
-_MEANINGS = {  # of what an estimator has chosen
-    "approximation": "how the limit of infinite width was fitted",
-    "width": "neurons of each network",
-    WHY: "the limit of infinite width, or networks",
-    LOSS: "scores of squares, a fit by log loss, or the mean of their log odds",
-    "loss": "what is made small, as asked for; loss= (--loss)",
-    "inputs": "rows, or centres, that it keeps",
-    "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
-    "shift": "threshold above which a neuron fires; larger makes fewer fire",
+_MEANINGS = {  # of what an estimator has chosen, and what it is
+    "whole numbers": "numbers, categories or both",
+    "target": "what is learnt: targets as they are, or logarithms of their distance from a floor",
     "bias": "bias coordinate of a row; smaller lets directions matter more",
-    "scale": "how columns are put on one footing",
-    PARTS: "all columns at once, or also few at a time; parts= (--parts) overrules it",
+    "rounds of the metric": "rounds in which directions of the inputs were learnt",
+    "share of single columns": "share of the kernel that sees columns one by one; parts= (--parts) overrules it",
+    "ridge": "penalty on the distance from the start weights, relative to the kernel; larger is smoother",
+    "ridge of log loss": "the same of the fit by log loss",
+    "solve": "a coefficient for each row (exact), or for centres, or for the rows of leaves",
+    "loss": "what is made small; loss= (--loss)",
+    "inputs": "rows, or centres, that it keeps",
+    PARTS: "all columns at once, single ones, a layer of these; parts= (--parts) overrules it",
     CATEGORIES: "by rows left out, if not named; categorical_features= (--categorical) overrules it",
-    "columns weighed": "whether columns got weights of their own",
-    "rounds of feature learning": "rounds in which directions of the inputs were learnt",
     LEFT_OUT: "both squared, on rows left out of the training; the guess is their mean, so it is 1 less their R²",
 }
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice of an estimator: what was tried, with its error on observations left out, and what was taken."""
+
+    name: str
+    tried: dict[str, float]
+    taken: str
+    measure: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ class Evaluation:
     scores: dict[str, Any] = field(default_factory=dict)  # of a cross-validation, means over its folds
     folds: dict[str, Any] = field(default_factory=dict)  # scores of each, and the standard errors of their means
     details: Details | None = None
-    network: dict[str, Any] = field(default_factory=dict)  # what was chosen: width, shift, ridge, ...
+    network: dict[str, Any] = field(default_factory=dict)  # what was fitted: inputs, ridge, width, ...
+    choices: list[Choice] = field(default_factory=list)  # of an estimator, in the order in which they were made
     trainings: list[Training] = field(default_factory=list)  # of networks, one for each output
     exact: bool = False  # whether training went to zero loss
     data: dict[str, Any] = field(default_factory=dict)  # in words, where the numbers came from
@@ -206,8 +213,15 @@ def _choices(found: Evaluation) -> list[tuple[str, str, str]]:
     """Return what an estimator has chosen, and what it means; nothing for exact training, which chooses nothing."""
     if found.exact:
         return []
-    known = [(name, found.network[name], meaning) for name, meaning in _MEANINGS.items() if name in found.network]
-    return [(name, _say(value), meaning) for name, value, meaning in known]
+    rows = [(one.name, one.taken, f"{_MEANINGS.get(one.name, '')}{_tried(one)}") for one in found.choices]
+    chosen = {name for name, _, _ in rows}
+    known = [name for name in _MEANINGS if name in found.network and name not in chosen]
+    return rows + [(name, _say(found.network[name]), _MEANINGS[name]) for name in known]
+
+
+def _tried(choice: Choice) -> str:
+    errors = ", ".join(f"{name} {words.say_number(error)}" for name, error in choice.tried.items())
+    return f". {choice.measure[0].upper()}{choice.measure[1:]} on rows left out: {errors}" if errors else ""
 
 
 def _settings(found: Evaluation) -> list[tuple[str, str]]:

@@ -175,7 +175,7 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
     A number is a curve with a band of two standard errors, and a histogram of the training rows below. A date is one
     for each part that it depends on: the time, the month, the weekday, the hour. A category is a bar for each value,
     the commonest on top. A pair is a map of what its two columns do beyond their main effects. All are in units of what
-    is learnt: logarithms where ``target_`` is ``"log"``, scores of a classifier.
+    is learnt: logarithms where these are learnt, scores of a classifier.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
     if not hasattr(model, "effects"):
         raise InvalidInput(f"a {type(model).__name__} has no effects; expected a fitted estimator of thresher.")
     model._decomposition()  # refuses what has no effects
-    if model.lift_.angles_ is None:
+    if model.model_.lift.angles_ is None:
         raise InvalidInput(
             "this model sees all columns at once, so there is nothing to draw. Fit with parts='columns' or 'pairs'."
         )

@@ -62,20 +62,20 @@ class SavedModel(NamedTuple):
         from sklearn.base import is_classifier
         from sklearn.utils.validation import check_is_fitted
 
-        check_is_fitted(model, "results_")
+        check_is_fitted(model)
         task = "classification" if is_classifier(model) else "regression"
-        return cls(model, "y", task, _error_of(model, task))
+        return cls(model, "y", task, _error_of(model))
 
     def errors(self, predicted: NDArray[Any]) -> NDArray[np.float64]:
         """Return about how far predictions (k, outputs) are off, each; NaN where that is not known.
 
         Where logarithms were learnt, that is a share of the distance from their floor, at most half of it.
         """
-        model = self.model
-        if self.task == "classification" or getattr(model, "target_", "") != "log" or not model.single_target_:
+        model, law = self.model, getattr(self.model, "predictive_", None)
+        if law is None or law.floor is None or not model.single_target_:
             return np.full(predicted.shape, self.error)
-        share = min(float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
-        return share * np.abs(predicted - model.floor_)
+        share = min(float(law.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0)), 0.5)
+        return share * np.abs(predicted - law.floor)
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -268,16 +268,16 @@ def load_model(path: Path, *, threads: int | None = None) -> SavedModel:
         return SavedModel.of(model)
     run = read_run(path)
     model = _load_file(path / MODEL_FILE, threads)
-    error = run.test.value if run.test is not None and run.task == "regression" else _error_of(model, run.task)
+    error = run.test.value if run.test is not None and run.task == "regression" else _error_of(model)
     return SavedModel(model, run.target, run.task, error)
 
 
-def _error_of(model: Any, task: str) -> float:
+def _error_of(model: Any) -> float:
     """Return the error on rows left out of a regressor with one target, in its units; NaN where it is not known."""
-    left_out = hasattr(model, "loo_error_")  # networks that meet every row leave none out
-    if task == "classification" or not left_out or model.target_ == "log" or not model.single_target_:
+    law = getattr(model, "predictive_", None)  # networks that meet every row leave none out
+    if law is None or law.floor is not None or not model.single_target_:
         return math.nan
-    return float(model.target_scaling_.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
+    return float(law.unit[0]) * math.sqrt(max(float(model.loo_error_), 0.0))
 
 
 def _load_file(path: Path, threads: int | None) -> Any:

@@ -2,13 +2,13 @@
 with float32 start from what they have stored in it."""
 
 from thresher.shards.certified import Certified
-from thresher.shards.dense import Dense, block_bytes, start_gram
+from thresher.shards.dense import Dense
 from thresher.shards.recipe import Kind, Recipe, Slice
 from thresher.shards.scan import Scan
 from thresher.shards.search import ScanShard, TournamentShard
 from thresher.shards.tournament import Tournament
 
-__all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "Tournament", "block_bytes", "start_gram"]
+__all__ = ["SHARDS", "Certified", "Dense", "Kind", "Recipe", "Scan", "Slice", "Tournament"]
 
 SHARDS: dict[str, Kind] = {
     "certified": Certified,

@@ -21,18 +21,16 @@ from thresher.loops.pairs.by_neuron import collect_within
 from thresher.loops.pairs.counting import BITS_PER_PAIR, count_shared
 from thresher.loops.rounding import reach_of, unit_roundoff
 from thresher.model.firing import Pattern, pattern_of_pairs
-from thresher.model.network import NetworkSettings, row_blocks
 from thresher.model.weights import DenseWeights
-from thresher.parallel import in_order
 from thresher.shards.margins import Bits, Fast, Margins, Matrix
 from thresher.shards.pairs import PairShard
 from thresher.shards.recipe import Recipe
 from thresher.theory import firing_probability
 
-__all__ = ["Dense", "block_bytes", "start_gram"]
+__all__ = ["Dense"]
 
 _COUNTED = 16384  # neurons whose bits are counted at a time
-_TILE = 256  # inputs that a task counts for, with as many others
+_TILE = 256  # inputs that are counted for at a time, with as many others
 _PAIRS = 1 << 20  # pairs in a block: rows of neurons times inputs
 _MANY = 16  # of so many pairs one may be near the threshold before all are computed again
 _FEW = 16  # where at most one of so many pairs fires, loops over the firing pairs are cheaper than matrix products
@@ -50,54 +48,18 @@ def _block_rows(inputs: int) -> int:
     return max(64, min(1024, _PAIRS // inputs) // 2 * 2)
 
 
-def start_gram(inputs: Matrix, settings: NetworkSettings, *, threads: int = 1) -> Matrix:
-    """Return the Gram matrix J Jᵀ (n, n) of a network at its start, on inputs (n, d). Cost: O(mn(n/64 + d)).
-
-    Two rows of bits, one bit per neuron, are compared 64 neurons at a time. Twins fire together, so one of each pair is
-    counted. Memory: 12 n² bytes, and 2048 per input.
-    """
-    n, neurons = len(inputs), settings.neurons // settings.start.copies
-    shared = Margins.of(inputs, settings.shift)
-    counts = np.zeros((n, n), np.int32 if neurons < 1 << 31 else np.int64)
-    for some in row_blocks(0, neurons, size=_COUNTED):
-        words = np.zeros((n, -(-len(some) // 64)), np.uint64)
-
-        def fill(block: range, some: range = some, words: NDArray[np.uint64] = words) -> None:
-            margins = shared.of_start(settings.start.base_block(block.start, block.stop))
-            _write_bits(margins >= 0, words, first=block.start - some.start)
-
-        whole_words = max(64, min(1024, _PAIRS // n) // 64 * 64)
-        list(in_order(fill, row_blocks(some.start, some.stop, size=whole_words), threads=threads))
-        _count(words, counts, sign=1, threads=threads)
-    gram = np.empty((n, n))
-
-    def finish(row: int) -> None:
-        last = min(row + _TILE, n)
-        done = np.multiply(counts[row:last, :last], inputs[row:last] @ inputs[:last].T, out=gram[row:last, :last])
-        done /= neurons
-        done[:, row:] += np.tril(done[:, row:], -1).T
-        gram[:row, row:last] = done[:, :row].T
-
-    list(in_order(finish, range(0, n, _TILE), threads=threads))
-    return gram
-
-
 def _write_bits(fires: NDArray[np.bool_], words: NDArray[np.uint64], *, first: int) -> None:
     """Write which neurons fire (n, k) to rows of bits (n, words), from the bit ``first`` on, a multiple of 8."""
     octets = np.packbits(fires, axis=1, bitorder="little")
     words.view(np.uint8)[:, first // 8 : first // 8 + octets.shape[1]] = octets
 
 
-def _count(words: NDArray[np.uint64], counts: NDArray[np.signedinteger], *, sign: int, threads: int) -> None:
+def _count(words: NDArray[np.uint64], counts: NDArray[np.signedinteger], *, sign: int) -> None:
     """Add to ``counts`` (n, n), lower triangle, ``sign`` for each bit that two rows of ``words`` (n, words) share."""
     n = len(words)
-    tiles = [(row, column) for row in range(0, n, _TILE) for column in range(0, row + 1, _TILE)]
-
-    def tile(corner: tuple[int, int]) -> None:
-        row, column = corner
-        count_shared(words, row, min(row + _TILE, n), column, min(column + _TILE, n), sign, counts)
-
-    list(in_order(tile, tiles, threads=threads))
+    for row in range(0, n, _TILE):
+        for column in range(0, row + 1, _TILE):
+            count_shared(words, row, min(row + _TILE, n), column, min(column + _TILE, n), sign, counts)
 
 
 class Dense(PairShard):
@@ -236,7 +198,7 @@ class Dense(PairShard):
             for row in range(0, len(some), 1024):
                 fires = np.unpackbits(some[row : row + 1024], axis=1, count=n).view(np.bool_)
                 _write_bits(np.ascontiguousarray(fires.T), words, first=row)
-            _count(words, counts, sign=sign, threads=1)
+            _count(words, counts, sign=sign)
 
     def pattern(self) -> Pattern:
         """Return the firing pairs at the last ``linearise``. Cost: O(n) per neuron."""

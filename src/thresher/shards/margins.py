@@ -24,11 +24,6 @@ class Margins(NamedTuple):
     fast: Fast
     shift: float | Matrix
 
-    @classmethod
-    def of(cls, inputs: Matrix, shift: float | Matrix, *, dtype: str = "float32") -> Margins:
-        """Return margins of pairs with inputs (n, d), with products in working precision. Cost: O(nd)."""
-        return cls(inputs, np.ascontiguousarray(inputs, dtype), shift)
-
     def guard(self, norms: Matrix) -> Matrix:
         """Return bounds (k,) on the rounding of margins of weight vectors with these norms (k,)."""
         sizes = size_of_product(norms)
@@ -49,16 +44,6 @@ class Margins(NamedTuple):
         rows, inputs = collect_within(margins, reach)
         if len(rows):
             margins[rows, inputs] = self.exact(start, added, rows, inputs)
-        return margins
-
-    def of_start(self, rows: Fast) -> Fast:
-        """Return the same for start weights (d, k) given as columns, (n, k)."""
-        margins = self.fast @ rows
-        margins -= np.asarray(self.shift, margins.dtype).reshape(-1, 1)
-        reach = self.guard(np.sqrt(np.einsum("dk,dk->k", rows, rows, dtype=np.float64))).max()
-        inputs, vectors = collect_within(margins, np.full(len(margins), reach))
-        if len(inputs):
-            margins[inputs, vectors] = self.exact(rows.T, None, vectors, inputs)
         return margins
 
     def exact(self, start: Fast, added: Fast | None, rows: NDArray[np.int64], inputs: NDArray[np.int64]) -> Matrix:

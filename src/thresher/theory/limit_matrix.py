@@ -31,7 +31,6 @@ __all__ = [
     "limit_cross",
     "limit_gradients_at",
     "limit_product",
-    "limit_square",
     "polynomials",
 ]
 
@@ -182,18 +181,6 @@ def _add_double(
     if parts is not None:
         parts.add(tile, left.angles, right.angles, firing_probability(shift))
     total += tile @ columns.T
-
-
-def limit_square(inputs: Single, shift: float | Pieces, *, threads: int | None = None) -> Single:
-    """Return the limit kernel (n, n) of inputs (n, d), with its exact diagonal. Cost: O(n²d)."""
-    kernel = np.empty((len(inputs), len(inputs)), np.float32)
-
-    def fill(first: int) -> None:
-        limit_block(inputs[first : first + _ROWS], inputs, shift, kernel[first : first + _ROWS])
-
-    list(in_order(fill, range(0, len(inputs), _ROWS), threads=core_count() if threads is None else threads))
-    np.fill_diagonal(kernel, firing_probability(shift))
-    return kernel
 
 
 def limit_gradients_at(

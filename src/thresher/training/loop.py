@@ -32,13 +32,13 @@ _ROUNDING = 1e-12  # share of the squares that a step may gain by rounding alone
 _ENOUGH = 1e-4  # share of the gain of a linear network that a step must bring (Armijo's rule)
 
 
-def run_together(setup: Setup, checkpoint: Checkpoint, *, first: Sequence[Solution] | None = None) -> list[Result]:
-    """Train one network per problem, all from one start; ``first`` are the solutions of the first step, if known.
+def run_together(setup: Setup, checkpoint: Checkpoint) -> list[Result]:
+    """Train one network per problem, all from one start.
 
     Cost: see :func:`thresher.train`.
     """
     clock = _Clock()
-    first_solutions = _limit_solutions(setup, checkpoint) if first is None else list(first)
+    first_solutions = _limit_solutions(setup, checkpoint)
     checkpoint.begin(first_solutions)
     if any(first_solutions):
         clock.lap("solve")

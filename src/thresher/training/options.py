@@ -133,8 +133,8 @@ class Setup:
         )
 
     def with_first_step(self, first_step: str) -> Setup:
-        """Return the setup of a training whose first steps are known: "given" ones, or those that a file tells of."""
-        if first_step not in ("given", "limit", "gram"):
+        """Return the setup of a training whose first step is that which a file tells of."""
+        if first_step not in ("limit", "gram"):
             raise ValueError(f"its first step is {str(first_step)[:40]!r}")
         return replace(self, first_step=first_step)
 

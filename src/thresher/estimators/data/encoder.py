@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -18,12 +17,14 @@ from thresher.estimators.data.made import OWN, Known, restore_made
 from thresher.tables.frame import Column, Frame, in_memory, is_frame, say_label
 from thresher.tables.kinds import ColumnKind, Dates, Dropped, Levels, Numbers, OneHot, describe_kind, restore_kind
 from thresher.tables.learning import MOST_VALUES, Targets, learn, learn_means, look
+from thresher.tables.text_files import restore_reading
 
 __all__ = ["TableEncoder"]
 
 Matrix = NDArray[np.float64]
 _LARGE = ("auto", "target", "count")
 _TASKS = ("auto", "regression", "classification")
+_LEARNT = "learnt"  # of all columns, in what is pickled
 _MOST_MEANS = 8  # classes whose means become columns each
 _DONE = {
     "category": "a column of zeros and ones for each value of {}",
@@ -153,7 +154,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         means = [name for name, kind in self.kinds_.items() if isinstance(kind, Levels) and kind.what != ("count",)]
         if not means or targets is None:
             return self, rows
-        found, rows = copy(self), rows.copy()
+        found, rows = self._copied(), rows.copy()
         found.kinds_ = dict(self.kinds_)
         for place, (column, kind) in enumerate(self.known(X).values()):
             if column.name in means and isinstance(kind, Levels):
@@ -273,6 +274,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if named:
             encoder.feature_names_in_ = np.array(list(encoder.kinds_), dtype=object)
         return encoder
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: lists of words and numbers in the place of what was learnt."""
+        state: dict[str, Any] = super().__getstate__()
+        if "kinds_" not in state:
+            return state
+        kept = {name: value for name, value in state.items() if name not in ("kinds_", "made_")}
+        return {**kept, _LEARNT: self.to_json(), "reading_": None if self.reading_ is None else self.reading_._asdict()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != _LEARNT})
+        if _LEARNT in state:
+            learnt, read = type(self).from_json(state[_LEARNT]), state["reading_"]
+            self.kinds_, self.made_ = learnt.kinds_, learnt.made_
+            self.reading_ = None if read is None else restore_reading(read)
+
+    def _copied(self) -> Self:
+        """Return an encoder with the same attributes."""
+        found = type(self)()
+        found.__dict__.update(self.__dict__)
+        return found
 
     def _frame(self, X: Any, *, reset: bool) -> Frame:
         if not is_frame(X):

@@ -47,9 +47,8 @@ class SphereLift(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scale : how each column is scaled. ``"standardise"``: mean 0, variance 1; ``"robust"``: the same after pulling in
-        values more than six deviations from the median, estimated from the quartiles; ``"log"``: the same after the
-        logarithm of the distance from the median; ``"rank"``: ranks; ``"quantile"``: ranks, made normal;
-        ``"common"``: mean 0, one unit for all columns; ``"centre"``: mean 0; or ``"none"``
+        values more than six deviations from the median, estimated from the quartiles; ``"quantile"``: ranks, made
+        normal; ``"centre"``: mean 0; or ``"none"``
     bias : the bias coordinate, as a multiple of the typical (root mean square) norm of a scaled training row. It
         preserves the lengths of rows, which normalising would lose; 0 discards them.
     weights : factors (d,) of the scaled columns, or None
@@ -96,6 +95,16 @@ class SphereLift(TransformerMixin, BaseEstimator):
         lift.indicators_, lift.angles_ = indicators, angles
         lift.n_features_in_ = len(scaling.mean) if indicators is None else len(np.unique(indicators.sources))
         return lift
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: arrays by name in the place of the scaling."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "scaling_": state["scaling_"]._asdict()} if "scaling_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "scaling_" in state:
+            self.scaling_ = Scaling(**state["scaling_"])
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the scaling and the typical norm from rows (n, d). Cost: O(nd log n)."""

@@ -9,6 +9,7 @@ the likelihood all refer to single observations, however often their inputs occu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ __all__ = ["Observations", "Pools", "distinct_rows"]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _LARGE = 1 << 20  # numbers in a table from which on rows are sorted by their bytes
+_SOME = 4096  # rows of a file whose values say whether there are copies
 _FEW, _COPIED, _TORN, _ROOM = 8, 0.2, 0.05, 100.0  # of copies: rows, share of them, of rows that differ, times the rows
 
 
@@ -81,7 +83,7 @@ class Observations:
         if not kept.all():
             X, both, number, unit = X[kept], both[kept], number[kept], unit[kept]
         distinct, row = distinct_rows(X)
-        if _are_copies(distinct, row, both if own is None else both[:, outputs:], number):
+        if _are_copies(row, both if own is None else both[:, outputs:], number, len(distinct), lambda: distinct):
             row, both, number, unit = _joined(row, both, number * unit)
         cells, cell = distinct_rows(np.column_stack([row, unit, both]))
         count = np.bincount(cell, number).astype(np.float64)
@@ -116,11 +118,17 @@ class Observations:
         order = np.argsort(first)  # numbers of marks, as their rows come
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
+        row, outputs = row.ravel(), targets.shape[1]
+        distinct = Part(rows, None if len(first) == len(rows) else first[order])
+        both = targets if own is None else np.hstack([targets, own])
+        if _are_copies(row, both if own is None else own, number, len(first), lambda: distinct[np.sort(place[:_SOME])]):
+            row, both, number, unit = _joined(row, both, number * unit)
+        else:  # in the order of marks, which is the same whatever that of the table
+            cells = np.argsort(row, kind="stable")
+            row, both, number, unit = row[cells], both[cells], number[cells], unit[cells]
         unit = unit / np.average(unit, weights=number)
-        some = None if len(first) == len(rows) else first[order]
-        return cls(
-            Part(rows, some), row=place[row.ravel()], target=targets, unit=unit, count=number, order=place, own=own
-        )
+        given = None if own is None else both[:, outputs:]
+        return cls(distinct, row=place[row], target=both[:, :outputs], unit=unit, count=number, order=place, own=given)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -198,6 +206,11 @@ class Observations:
         }
         return Observations(X, order=self._order, **same)
 
+    def with_targets(self, target: Matrix) -> Observations:
+        """Return the same observations of other targets (c, k)."""
+        same: dict[str, Any] = {"row": self.row, "unit": self.unit, "count": self.count, "own": self.own}
+        return Observations(self.X, target=target, order=self._order, **same)
+
     def mixed(self, most: int) -> Observations:
         """Return the same observations of no more than ``most`` targets: random sums of all of them, always the same.
 
@@ -208,9 +221,7 @@ class Observations:
         if outputs <= most:
             return self
         sums, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(outputs, most)))
-        target = self.target @ (sums * np.sqrt(outputs / most))
-        same: dict[str, Any] = {"row": self.row, "unit": self.unit, "count": self.count, "own": self.own}
-        return Observations(self.X, target=target, order=self._order, **same)
+        return self.with_targets(self.target @ (sums * np.sqrt(outputs / most)))
 
     def folds(self, number: int) -> list[tuple[Observations, Observations]]:
         """Return pairs (kept, held out): every observation is held out once, equal ones spread over the folds.
@@ -257,26 +268,28 @@ def _counted(rows: int, weights: Matrix | None, importance: Matrix | None) -> tu
     return number, unit
 
 
-def _are_copies(distinct: Matrix, row: Numbers, targets: Matrix, number: Matrix) -> bool:
+def _are_copies(row: Numbers, targets: Matrix, number: Matrix, n: int, some: Callable[[], Matrix]) -> bool:
     """Return whether observations of equal inputs and targets are copies of one, and not several that agree.
 
     Many agree and hardly any differ, though their columns have room for far more rows than there are: as after
     sampling with replacement, or with whole weights that say how much a row counts. An observation left out would then
     be known from its copies, and any noise learnt by heart. In tables of few different rows, such as categories,
-    new observations are expected to agree with old ones. Cost: O(nd log n).
+    new observations are expected to agree with old ones. ``some`` returns some of the n distinct rows, or all.
+
+    Cost: O(nd log n).
     """
-    n, total = len(distinct), float(number.sum())
+    total = float(number.sum())
     if n < _FEW or total - n <= _COPIED * total:
         return False
     different = np.bincount(distinct_rows(np.column_stack([row, targets]))[0][:, 0].astype(np.int64), minlength=n) > 1
     again = np.bincount(row, number, minlength=n) > 1
-    return bool(different.sum() <= _TORN * again.sum()) and _room(distinct) > _ROOM * n
+    return bool(different.sum() <= _TORN * again.sum()) and _room(some(), n) > _ROOM * n
 
 
-def _room(distinct: Matrix) -> float:
-    """Return how many rows the values of the columns of distinct rows (n, d) allow, without columns of two values.
+def _room(distinct: Matrix, n: int) -> float:
+    """Return how many rows the values of the columns of distinct rows allow, without columns of two values.
 
-    A column of fractions that differ in most rows allows any number.
+    A column of fractions that differ in most rows allows any number, and so do far more than n.
     """
     room = 1.0
     for column in distinct.T:
@@ -284,7 +297,7 @@ def _room(distinct: Matrix) -> float:
         if len(values) > len(distinct) / 2 and (values != np.rint(values)).any():
             return np.inf
         room *= len(values) if len(values) > 2 else 1
-        if room > _ROOM * len(distinct):
+        if room > _ROOM * n:
             break
     return room
 

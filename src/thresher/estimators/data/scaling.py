@@ -1,8 +1,7 @@
 """How columns are scaled before rows are lifted to the sphere.
 
-With every scale except ``"standardise"``, ``"centre"`` and ``"none"``, an absurd value does not affect the rest: values
-far outside are pulled in by a logarithm. They still lie outside, so that error bars grow there, but no longer set the
-unit of the column.
+With ``"robust"`` and ``"quantile"`` an absurd value does not affect the rest: values far outside are pulled in by a
+logarithm. They still lie outside, so that error bars grow there, but no longer set the unit of the column.
 """
 
 from __future__ import annotations
@@ -19,21 +18,18 @@ from thresher.errors import InvalidInput
 from thresher.estimators.data.streams import Stream
 from thresher.tables.rows_on_disk import BLOCK, Part
 
-__all__ = ["BY_RANK", "CANDIDATES", "PULLED", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
+__all__ = ["SCALE", "SCALES", "Scaling", "far_values", "say_far", "some_rows"]
 
 Matrix = NDArray[np.float64]
-SCALES = ("standardise", "robust", "log", "quantile", "rank", "common", "centre", "none")
-CANDIDATES = ("robust", "standardise", "common", "log", "quantile", "rank")  # of scale="auto"; ties go to the first
-BY_RANK = ("quantile", "rank")
-_REACH = {"robust": 6.0, "common": 6.0, "log": 0.0}  # deviations from the median beyond which values are pulled in
+SCALES = ("standardise", "robust", "quantile", "centre", "none")
+SCALE = "robust"  # of an estimator
+_REACH = 6.0  # deviations from the median beyond which values are pulled in
 _ABSURD = 100.0  # deviations from the median from which a value does not affect mean and unit of its column
 _TINY = 1e-9  # rounding of shares
 _BLOCK = 1 << 17  # numbers at a time, which stay in the cache
 _KNOTS = 128  # of a quantile transform, for each column
-PULLED = (*_REACH, *BY_RANK)  # by a logarithm beyond some bounds
 _SORTED, _FEWEST = 1 << 22, 1 << 14  # numbers that are sorted at most, in tables of more rows than this
 _NAMED, _ENOUGH = 3, 8  # columns that a warning names, and rows that define what is far
-_STEP = {True: 1.0, False: 0.3}  # how far a value one deviation beyond all others goes: of a normal, a uniform column
 _FAR = ((0.01, 10.0), (0.1, 100.0))  # a value is far outside if so many widths of the range of all but this share
 
 
@@ -53,19 +49,19 @@ class Scaling(NamedTuple):
         if scale not in SCALES:
             raise InvalidInput(f"scale must be one of {', '.join(map(repr, SCALES))}; got {scale!r}.")
         shape: dict[str, Matrix] = {}
-        if scale in PULLED:
+        if scale in ("robust", "quantile"):
             middle, spread = _middle(X, weights)
             shape = {"low": X.min(axis=0), "high": X.max(axis=0), "soft": spread}
-            if scale in _REACH:
+            if scale == "robust":
                 least, most = shape["low"], shape["high"]
                 binary = np.all((least == X) | (most == X), axis=0)  # a column of two values has no outlier
-                shape["low"] = np.where(binary, least, middle - _REACH[scale] * spread)
-                shape["high"] = np.where(binary, most, middle + _REACH[scale] * spread)
+                shape["low"] = np.where(binary, least, middle - _REACH * spread)
+                shape["high"] = np.where(binary, most, middle + _REACH * spread)
             else:
-                shape["knots"] = _rank_knots(X, weights, spread, normal=scale == "quantile")
+                shape["knots"] = _rank_knots(X, weights, spread)
         d = X.shape[1]
         map_alone = cls(np.zeros(d), np.ones(d), **shape)
-        if scale in _REACH:  # absurd values count as the median
+        if scale == "robust":  # absurd values count as the median
             with np.errstate(over="ignore"):
                 X = np.where(np.abs(X - middle) > _ABSURD * spread, middle, X)
         mean, unit = _mean_and_unit(map_alone.apply(X) if shape else X, scale=scale, weights=weights)
@@ -140,9 +136,6 @@ def _mean_and_unit(X: Matrix, *, scale: str, weights: Matrix | None) -> tuple[Ma
     if scale not in ("centre", "none"):
         size = np.where(constant, 1.0, np.abs(X - mean).max(axis=0))
         unit = np.where(constant, 1.0, size * np.sqrt(np.average(((X - mean) / size) ** 2, axis=0, weights=weights)))
-        if scale == "common" and not constant.all():
-            largest_unit = unit[~constant].max()
-            unit = np.full_like(unit, largest_unit * np.sqrt(np.mean((unit[~constant] / largest_unit) ** 2)))
     for column in np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(unit) | (unit <= 0)):
         raise InvalidInput(f"column {column} has values too far apart to be scaled. Rescale it first.")
     return mean, unit
@@ -176,8 +169,8 @@ def _sorted(X: Matrix) -> Matrix:
     return np.sort(np.ascontiguousarray(X.T), axis=1).T
 
 
-def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bool) -> Matrix:
-    """Return the knots (2, q, d) that make each column uniform or normal; equal values share their mean level.
+def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix) -> Matrix:
+    """Return the knots (2, q, d) that make each column normal; equal values share their mean level.
 
     A knot at either end, one deviation (d,) farther out, sets the slope beyond all values.
     """
@@ -195,11 +188,10 @@ def _rank_knots(X: Matrix, weights: Matrix | None, spread: Matrix, *, normal: bo
             some = np.minimum(some, len(values) - 1)
             some = some[np.append(True, some[1:] != some[:-1])]
             values, levels = values[some], levels[some]
-        levels = ndtri(levels) if normal else levels
-        step = _STEP[normal]
+        levels = ndtri(levels)
         low, high = (max(unit, 4 * math.ulp(end)) for end in (values[0], values[-1]))
         values = np.concatenate([[values[0] - low], values, [values[-1] + high]])
-        found.append((values, np.concatenate([[levels[0] - step], levels, [levels[-1] + step]])))
+        found.append((values, np.concatenate([[levels[0] - 1.0], levels, [levels[-1] + 1.0]])))
     knots = np.empty((2, max(len(values) for values, _ in found), len(found)))
     for column, both in enumerate(found):
         for part, side in zip(both, knots, strict=True):

@@ -108,7 +108,7 @@ def _main(model: Any, place: int, column: _Column, known: Any) -> tuple[Matrix, 
 
     Of many dates a part has standard errors, and the others those of the next.
     """
-    made, inputs = model._decomposition(), model.lift_.transform(column.rows)
+    made, inputs = model._decomposition(), model.model_.lift.transform(column.rows)
     where, unit = int(np.searchsorted(made.columns, place)), model._target_frame()[1]
     values = model._terms(inputs, [], others=False).mains[:, where] * unit
     if known is None:
@@ -157,7 +157,9 @@ def _map(
     own = columns[1].numbers
     rows[:, own] = columns[1].rows[right][:, own]
     a, b = (int(np.searchsorted(made.columns, place)) for place in places)
-    values = model._terms(model.lift_.transform(rows), [(a, b)], others=False).pairs[:, 0] * model._target_frame()[1]
+    values = (
+        model._terms(model.model_.lift.transform(rows), [(a, b)], others=False).pairs[:, 0] * model._target_frame()[1]
+    )
     output = _keep(values)[0]
     (_, codes, *_), (_, second, *_) = picked
     table = values[:, output].reshape(len(codes), len(second))
@@ -192,7 +194,7 @@ def _keep(values: Matrix) -> list[int]:
 
 def _column(model: Any, place: int) -> _Column | None:
     """Return a column of X as it is drawn; None if it cannot be."""
-    encoder, indicators = model.encoder_, model.lift_.indicators_
+    encoder, indicators = model.encoder_, model.model_.lift.indicators_
     numbers = [place] if encoder is None else np.flatnonzero(encoder.sources_ == place).tolist()
     kind = None if encoder is None else encoder.all_kinds_[place]
     if isinstance(kind, OneHot):
@@ -278,7 +280,7 @@ def _dated(model: Any, numbers: list[int], kind: Dates) -> _Column | None:
 
 def _rows(model: Any, numbers: list[int], cells: Matrix) -> Matrix:
     """Return rows (g, numbers of a row) for the lift, with cells (g, c) in the first c of these columns, else zeros."""
-    rows = np.zeros((len(cells), model.lift_.n_features_in_))
+    rows = np.zeros((len(cells), model.model_.lift.n_features_in_))
     rows[:, numbers[: cells.shape[1]]] = cells
     return rows
 
@@ -302,7 +304,7 @@ def _scale(at: Matrix, values: Matrix) -> str:
 
 def _training_values(model: Any, number: int) -> Matrix | None:
     """Return the values (n,) of a column of numbers in the training rows, from their angles; None if it is not seen."""
-    lift, angles = model.lift_, model.lift_.angles_
+    lift, angles = model.model_.lift, model.model_.lift.angles_
     if lift.indicators_ is not None:
         kept = np.flatnonzero(lift.indicators_.kept == number)
         number = int(kept[0]) if len(kept) else -1
@@ -310,7 +312,10 @@ def _training_values(model: Any, number: int) -> Matrix | None:
     if not len(unit):
         return None
     (k,) = unit
-    scaling, angle = angles.scaling, np.asarray(model.inputs_[:, model.inputs_.shape[1] - len(angles) + k], np.float64)
+    scaling, angle = (
+        angles.scaling,
+        np.asarray(model.model_.inputs[:, model.model_.inputs.shape[1] - len(angles) + k], np.float64),
+    )
     level = np.tan(np.pi / 2 - angle) * scaling.unit[k] + scaling.mean[k]
     knots, levels = scaling.knots[:, :, k]
     last = int(np.searchsorted(knots, knots[-1]))
@@ -319,10 +324,10 @@ def _training_values(model: Any, number: int) -> Matrix | None:
 
 def _category(model: Any, column: int, *, lifted: bool = False) -> NDArray[np.int64]:
     """Return the place (n,) of each training row's category in its group; one after the last if it has none."""
-    lift, angles = model.lift_, model.lift_.angles_
+    lift, angles = model.model_.lift, model.model_.lift.angles_
     if lift.indicators_ is not None and not lifted:
         column = int(np.flatnonzero(lift.indicators_.kept == column)[0])
     place, group = next((k, group) for k, group in enumerate(angles.groups) if column in group)
-    code = model.inputs_[:, model.inputs_.shape[1] - len(angles.groups) + place]
+    code = model.model_.inputs[:, model.model_.inputs.shape[1] - len(angles.groups) + place]
     codes = np.rint(np.asarray(code, np.float64) / APART).astype(np.int64) - 1
     return np.where(codes < 0, len(group), codes)

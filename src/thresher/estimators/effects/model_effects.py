@@ -20,7 +20,6 @@ from thresher.estimators.effects.decomposition import (
     Pairs,
     Terms,
     Variances,
-    draw_rows,
     variances_of_terms,
 )
 from thresher.estimators.effects.values import (
@@ -32,9 +31,8 @@ from thresher.estimators.effects.values import (
     rest_name,
     unit_columns,
 )
-from thresher.estimators.models.variance import Variance
-from thresher.estimators.parameters import threads_of
 from thresher.estimators.processor import Cpu
+from thresher.estimators.settings import threads_of
 from thresher.tables.frame import Frame, in_memory, is_frame, say_label
 
 __all__ = ["WithEffects"]
@@ -42,7 +40,6 @@ __all__ = ["WithEffects"]
 Matrix = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 _KEPT = "_effects"  # attribute with what was computed for effects
-_ROWS = 1000  # training rows over which a network is averaged
 _HINT = (
     "this model sees all columns at once, so that it has no effects of columns: all of it is in the rest. Fit with "
     "parts='columns' or 'pairs' for a model that has them."
@@ -73,12 +70,12 @@ class WithEffects:
         Cost: O(n) per row and column, O(n) per row and pair, the first time also that of ``effect_shares_`` if there
         are pairs; standard errors O(n³/3), and O(n²) per row and term.
         """
-        check_is_fitted(self, "results_")
+        check_is_fitted(self, "model_")
         most = check_whole(pairs, "pairs", least=0)
-        if self.lift_.angles_ is None:
+        if self.model_.lift.angles_ is None:
             warnings.warn(_HINT, UserWarning, stacklevel=2)
         chosen = self._important_pairs(most)
-        inputs = self.lift_.transform(new_rows(self, X))
+        inputs = self.model_.lift.transform(new_rows(self, X))
         mean, unit = self._target_frame()
         values = self._in_table(self._terms(inputs, chosen), chosen)
         std = self._shaped(self._standard_errors(inputs, chosen) * unit) if return_std else None
@@ -94,11 +91,8 @@ class WithEffects:
         """
         made = self._decomposition()
         X = _as_table(X)
-        inputs = self.lift_.transform(new_rows(self, X))
-        if self.results_:
-            mains, rest = np.zeros((len(inputs), 0, len(self.gains_))), self._terms(inputs, []).rest
-        else:
-            mains, rest = made.halves(inputs)
+        inputs = self.model_.lift.transform(new_rows(self, X))
+        mains, rest = made.halves(inputs)
         (mean, unit), names = self._target_frame(), column_names(self)
         values = np.zeros((len(inputs), len(names) + 1, rest.shape[1]))
         values[:, made.columns], values[:, -1] = mains, rest
@@ -152,8 +146,8 @@ class WithEffects:
         self.__dict__.pop(_KEPT, None)
 
     def _decomposition(self: Any) -> Decomposition:
-        check_is_fitted(self, "results_")
-        if self.leaves_ is not None:
+        check_is_fitted(self, "model_")
+        if self.model_.leaves is not None:
             raise InvalidInput(
                 "a model of leaves is a different sum in every leaf, so it has no effects. Fit with "
                 "approximation='centres', or 'exact'."
@@ -161,42 +155,27 @@ class WithEffects:
         return self._kept("made", self._make_decomposition)
 
     def _make_decomposition(self: Any) -> Decomposition:
-        nothing = np.zeros((len(self.inputs_), len(self.gains_)))
-        given = self._kernel, self.inputs_, getattr(self, "alpha_", nothing)
-        more = {"double": self.double_precision_, "threads": threads_of(self.n_jobs), "weights": self._row_weights()}
+        model = self.model_
+        given = model.kernel, model.inputs, model.alpha
+        more = {"double": model.double, "threads": threads_of(self.n_jobs), "weights": self._row_weights()}
         return Decomposition(*given, columns=unit_columns(self), **more)
 
     def _row_weights(self: Any) -> Matrix:
         """Return the weights (n,) of inputs in the fit, which are seen in what the ridge adds to the diagonal."""
-        penalty = getattr(self, "penalty_", None)
-        weights = np.ones(len(self.inputs_)) if penalty is None else 1 / penalty
+        weights = 1 / self.model_.penalty
         return weights / weights.sum()
 
     def _terms(self: Any, inputs: Matrix, pairs: Pairs, *, others: bool = True) -> Terms:
         """Return the terms of inputs (k, d), in units of what is learnt."""
-        made = self._decomposition()
-        if not self.results_:
-            return made.at(inputs, pairs, others=others)
-        k, outputs = len(inputs), len(self.gains_)
-        nothing = np.zeros((k, 0, outputs))
-        return Terms(nothing, nothing, np.zeros((k, outputs)), self._outputs_of(inputs) - self._base())
+        return self._decomposition().at(inputs, pairs, others=others)
 
     def _base(self: Any) -> Matrix:
         """Return the intercept (outputs,) in units of what is learnt."""
-        if not self.results_:
-            return self._decomposition().intercept
-        return self._kept("base", self._network_mean)
-
-    def _network_mean(self: Any) -> Matrix:
-        rows = draw_rows(self._row_weights(), _ROWS, np.random.default_rng(0))
-        return np.asarray(self._outputs_of(self.inputs_[rows]).mean(axis=0))
+        return self._decomposition().intercept
 
     def _variances(self: Any) -> Variances:
         def found() -> Variances:
-            made = self._decomposition()
-            if self.results_:
-                return Variances(np.zeros(0), np.zeros((0, 0)), 1.0)
-            return variances_of_terms(made, self.inputs_, self._row_weights())
+            return variances_of_terms(self._decomposition(), self.model_.inputs, self._row_weights())
 
         return self._kept("variances", found)
 
@@ -228,27 +207,22 @@ class WithEffects:
 
     def _standard_errors(self: Any, inputs: Matrix, pairs: Pairs) -> Matrix:
         """Return standard errors (k, terms, o) of terms of inputs (k, d), in units of what is learnt."""
-        if self.ridge_ == 0:
-            raise InvalidInput("with ridge=0 no observation is left out, so there are no error bars. Use ridge='auto'.")
         against, known = self._knowledge()
         found = self._decomposition().variances(inputs, pairs, against=against, known=known)
         one = Terms(*(part[..., None] for part in found))
         return np.sqrt(self._in_table(one, pairs) * self._kept("amplitude", self._amplitude))
 
-    @property
-    def _error_penalty(self: Any) -> Matrix:
-        """What is added to the diagonal of the kernel (n,) for error bars: the ridge, over curvatures of a log loss."""
-        found = getattr(self, "loss_penalty_", None)
-        return self.penalty_ if found is None else found
-
     def _knowledge(self: Any) -> tuple[Any, Any]:
         """Return ``against`` and ``known`` of ``Decomposition.variances``: inputs, and how much they tell."""
         made = self._decomposition()
-        if self.pivots_ is not None:
-            about = Variance.of_pivots(self.pivots_, self._kernel, self.core_, backend=Cpu(threads_of(self.n_jobs)))
+        if self.model_.pivots is not None:
+            about = self.model_.variance(Cpu(threads_of(self.n_jobs)))
+            assert about is not None
             return made.points(about.pivots), about.explained
-        matrix = Cpu(threads_of(self.n_jobs)).dense(self._kernel, np.asarray(self.inputs_, np.float64)).dense()
-        lower = factor(matrix, added=self._error_penalty)
+        matrix = (
+            Cpu(threads_of(self.n_jobs)).dense(self.model_.kernel, np.asarray(self.model_.inputs, np.float64)).dense()
+        )
+        lower = factor(matrix, added=self.model_.penalty)
         if lower is None:
             raise InvalidInput(f"ridge={self.ridge_:g} is too small for deviations. Fit with a larger ridge.")
         return made.rows, lambda covariances: (lower.half_solve(covariances.T) ** 2).sum(axis=0)
@@ -258,12 +232,13 @@ class WithEffects:
 
         It is yᵀ (K + P)⁻¹ y / n, of which coefficients are known, and targets y = (K + P) alpha are recovered.
         """
-        if self.approximation_ != "exact":
-            return np.full(len(self.gains_), np.nan)
-        if self._error_penalty is not self.penalty_:
-            return np.full(len(self.gains_), 1 / (self.loss_ridge_ * self._kernel.diagonal))
-        targets = self._by_limit(self.inputs_) + self.penalty_[:, None] * self.alpha_
-        return np.asarray((self.alpha_ * targets).mean(axis=0))
+        model, outputs = self.model_, self.model_.alpha.shape[1]
+        if model.way != "exact":
+            return np.full(outputs, np.nan)
+        if getattr(self, "loss_", "squared_error") == "log_loss":
+            return np.full(outputs, 1 / (model.ridge * model.kernel.diagonal))
+        targets = self._outputs_of(model.inputs) + model.penalty[:, None] * model.alpha
+        return np.asarray((model.alpha * targets).mean(axis=0))
 
     def _shaped(self: Any, values: Matrix) -> Matrix:
         """Return values (k, terms) of a single output, or (k, terms, outputs)."""
@@ -271,7 +246,7 @@ class WithEffects:
         return values[..., 0] if single else values
 
     def _output_names(self: Any) -> list[str]:
-        labels, outputs = self._class_labels, len(self.gains_)
+        labels, outputs = self._class_labels, self.model_.alpha.shape[1]
         if labels is None or len(labels) != outputs:
             return [f"output {place}" for place in range(outputs)]
         return [say_label(one) for one in labels.tolist()]

@@ -49,7 +49,7 @@ def column_names(model: Any) -> list[str]:
 
 def unit_columns(model: Any) -> Numbers:
     """Return for each unit (u,) that the kernel of a model sees alone the column of X that it comes from."""
-    lift = model.lift_
+    lift = model.model_.lift
     if lift.angles_ is None:
         return np.zeros(0, np.int64)
     places = np.array(lift.angles_.sources, np.int64)

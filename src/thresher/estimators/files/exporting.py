@@ -1,52 +1,25 @@
-"""A fitted estimator as a file, and as plain arrays for other programs."""
+"""A fitted estimator as plain arrays for other programs."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from thresher.checks import name_some
 from thresher.errors import InvalidInput
 from thresher.estimators.data.scaling import Scaling
-from thresher.estimators.files.model_files import save_model
-from thresher.export import Arrays, Exports, limit_arrays, make_arrays
+from thresher.export import Arrays, limit_arrays
 from thresher.export.arrays import bends
 from thresher.export.table_graph import LearntColumns
 from thresher.tables.kinds import Numbers
 from thresher.theory.kernel import probability_cubics
 from thresher.theory.parts import APART, Parts
 
-__all__ = ["WithFiles", "arrays_of", "filling_arrays"]
+__all__ = ["arrays_of", "filling_arrays", "label_arrays", "table_columns"]
 
 Matrix = NDArray[np.float64]
-
-
-class WithFiles(Exports):
-    """What an estimator can be written as."""
-
-    encoder_: Any
-
-    def save(self, path: str | Path, *, form: str = "auto") -> str:
-        """Write the fitted estimator to a file: plain numbers, no code; :func:`thresher.load` reads it.
-
-        ``form="full"`` holds the network. ``"recipe"`` holds only the steps of training, kilobytes to a few megabytes
-        whatever the width; loading makes the same network again. ``"auto"`` is the smaller one. Returns the form that
-        was written.
-        """
-        check_is_fitted(self, "results_")
-        return save_model(self, path, form=form)
-
-    def _arrays(self, *, encoded: bool) -> Arrays:
-        check_is_fitted(self, "results_")
-        return arrays_of(self, encoded=encoded)
-
-    def _table_columns(self) -> LearntColumns | None:
-        check_is_fitted(self, "results_")
-        return None if self.encoder_ is None or self.encoder_.is_numeric_ else self.encoder_.to_json()
 
 
 def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
@@ -54,30 +27,25 @@ def arrays_of(estimator: Any, *, encoded: bool) -> Arrays:
 
     Cost: O(md) per output, O(nd) for the limit.
     """
-    if getattr(estimator, "quantile_fits_", None) is not None:
+    if getattr(getattr(estimator, "predictive_", None), "fits", None) is not None:
         raise InvalidInput("an export has one prediction for a row, and no quantiles. Fit with another loss.")
     mean, unit = estimator._target_frame()
-    lift = estimator.lift_
-    more = {name: getattr(lift, name) for name in ("weights", "metric") if getattr(lift, name) is not None}
+    lift = estimator.model_.lift
+    more = {} if lift.metric is None else {"metric": lift.metric}
     if estimator._floor is not None:
         more |= {"logarithmic": 1.0, "floor": estimator._floor}
     more |= {"rest": float(lift.rest), "last": [lift.last_] if lift.bias else [], "mean": mean, "unit": unit}
     more |= _scaling(lift.scaling_)
     labels = estimator._class_labels
-    if labels is not None:
-        more |= {"temperature": estimator.temperature_, "multilabel": float(estimator.multilabel_)}
     arrays = {name: np.asarray(value, np.float64) for name, value in more.items()}
     if labels is not None:
-        arrays["classes"] = labels.astype(np.str_) if labels.dtype.kind == "O" else labels
+        arrays |= label_arrays(labels, estimator.temperature_, several=estimator.multilabel_)
     if lift.indicators_ is not None:
         kept, columns, values = lift.indicators_
         arrays |= {"kept": kept, "indicated": columns, "indicated_values": values}
     if estimator.encoder_ is not None and not encoded:
         arrays |= filling_arrays(estimator.encoder_)
     arrays["columns"] = np.array(len(arrays["fill"]) if "fill" in arrays else lift.n_features_in_)
-    if estimator.results_:
-        both = zip((network.neurons() for network in estimator.networks_), estimator.gains_, strict=True)
-        return make_arrays([one._replace(coefficients=gain * one.coefficients) for one, gain in both], **arrays)
     return _limit(estimator, arrays)
 
 
@@ -94,14 +62,14 @@ def _scaling(scaling: Scaling, which: str = "") -> dict[str, Any]:
 
 def _limit(estimator: Any, arrays: Arrays) -> Arrays:
     """Return the arrays of the limit: stored rows and their coefficients."""
-    if estimator.leaves_ is not None:
+    if estimator.model_.leaves is not None:
         raise InvalidInput("a model of leaves is not exported. Fit with approximation='centres', or 'exact'.")
-    kernel = estimator._kernel
-    vectors, angles = kernel.split(np.asarray(estimator.inputs_))
+    kernel = estimator.model_.kernel
+    vectors, angles = kernel.split(np.asarray(estimator.model_.inputs))
     arrays = {**arrays, "cubics": probability_cubics(kernel.shift).reshape(-1, 4)}
     if kernel.parts is not None:
-        arrays |= _parts(estimator.lift_, kernel.parts, np.asarray(angles, np.float64), kernel.diagonal)
-    return limit_arrays(np.asarray(vectors, np.float64), np.asarray(estimator.alpha_, np.float64), **arrays)
+        arrays |= _parts(estimator.model_.lift, kernel.parts, np.asarray(angles, np.float64), kernel.diagonal)
+    return limit_arrays(np.asarray(vectors, np.float64), np.asarray(estimator.model_.alpha, np.float64), **arrays)
 
 
 def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
@@ -118,6 +86,20 @@ def _parts(lift: Any, parts: Parts, angles: Matrix, diagonal: float) -> Arrays:
         "layer_cubics": probability_cubics(0.0).reshape(-1, 4),
     }
     return {**made, **_scaling(seen.scaling, "angle_")}
+
+
+def label_arrays(labels: NDArray[Any], temperature: Any, *, several: bool) -> Arrays:
+    """Return what turns scores into labels and probabilities."""
+    return {
+        "temperature": np.asarray(temperature, np.float64),
+        "multilabel": np.asarray(float(several)),
+        "classes": labels.astype(np.str_) if labels.dtype.kind == "O" else labels,
+    }
+
+
+def table_columns(encoder: Any) -> LearntColumns | None:
+    """Return the columns of a table that is encoded, and what was learnt of each; None if all are numbers."""
+    return None if encoder is None or encoder.is_numeric_ else encoder.to_json()
 
 
 def filling_arrays(encoder: Any) -> Arrays:

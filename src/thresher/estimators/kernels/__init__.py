@@ -1,1 +1,0 @@
-"""The kernel of rows, and the gradients that metrics are made of."""

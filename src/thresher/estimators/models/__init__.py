@@ -1,1 +1,0 @@
-"""Fits of few and of many rows, what comes out of them, and how each checks itself."""

@@ -1,1 +1,0 @@
-"""From a table to a fitted model: scale, kernel, features, ridge, fit, network."""
