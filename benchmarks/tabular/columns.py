@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.metrics import average_precision_score, log_loss, r2_score, roc_auc_score
@@ -17,7 +18,7 @@ from benchmarks import page
 from benchmarks.environment import environment
 from benchmarks.tabular.files import FILES
 from thresher import ThresherClassifier, ThresherRegressor
-from thresher.estimators.making import MakesColumns
+from thresher.estimators.data import encoder
 
 __all__ = ["compare", "main"]
 
@@ -34,15 +35,9 @@ _ASKED = 3000  # rows predicted at most
 _SEEDS = 10
 
 
-class _Plain:
-    """Fits make no columns inside."""
-
-    def __enter__(self) -> None:
-        self._own = MakesColumns._with_made
-        MakesColumns._with_made = lambda self, X, rows, *more: rows  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        MakesColumns._with_made = self._own  # type: ignore[method-assign]
+def _as_they_are(columns: Any, kinds: Any, parts: Any, *_: Any, **__: Any) -> tuple[Any, Any, list[Any], list[str]]:
+    """Choose no other encodings, and make no columns."""
+    return kinds, parts, [], []
 
 
 def compare(name: str, seed: int) -> list[dict[str, float]]:
@@ -52,11 +47,9 @@ def compare(name: str, seed: int) -> list[dict[str, float]]:
     found = []
     for plain in (True, False):
         begin = time.process_time()
-        model: Any = (ThresherClassifier if task == "classification" else ThresherRegressor)(random_state=0)
-        if plain:
-            with _Plain():
-                model.fit(X[:n], y[:n])
-        else:
+        model: Any = (ThresherClassifier if task == "classification" else ThresherRegressor)()
+        chosen = _as_they_are if plain else encoder.choose_encodings
+        with patch.object(encoder, "choose_encodings", chosen):
             model.fit(X[:n], y[:n])
         scores = {"processor seconds": time.process_time() - begin}
         rest, known = X[n : n + _ASKED], y[n : n + _ASKED]
