@@ -113,7 +113,7 @@ class TestSums:
             found = model.effects(pd.DataFrame(X, columns=names), pairs=pairs).names
             assert len(set(found)) == len(found) == len(plain.effects(X, pairs=pairs).names)
         np.testing.assert_allclose(list(model.effect_shares_.values()), list(plain.effect_shares_.values()))
-        both = next(one for one in model._curves(most=99) if one["kind"] == "pair")
+        both = next(one for one in model._model_effects.curves(most=99) if one["kind"] == "pair")
         assert both["columns"] == names[1:]  # the pair of the table
 
     def test_a_model_without_parts_is_all_rest_and_says_so(self):
@@ -227,7 +227,7 @@ class TestDefinition:
         assert seen == [effects.values.size]
         seen.clear()
         monkeypatch.setattr(decomposition, "_BLOCK", 200)  # a row at a time
-        curves = [one for one in model._curves(most=99) if one["kind"] != "pair"]
+        curves = [one for one in model._model_effects.curves(most=99) if one["kind"] != "pair"]
         assert len(seen) == len({one["name"] for one in curves})
         dates = [one["name"] for one in curves if one["kind"] == "date"]
         assert all(
@@ -270,7 +270,8 @@ class TestDefinition:
         penalty = np.diag(model.model_.penalty[order])
         covariance = kernel - kernel @ np.linalg.solve(kernel + penalty, kernel)
         centre = np.eye(40) - weights / weights.sum()
-        expected = np.diag(centre @ covariance @ centre.T) * model._amplitude()[0] * model.predictive_.unit**2
+        amplitude = model._model_effects.amplitude[0] * model.predictive_.unit**2
+        expected = np.diag(centre @ covariance @ centre.T) * amplitude
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = model.effects(X, return_std=True)
@@ -278,7 +279,7 @@ class TestDefinition:
         np.testing.assert_allclose(found.std[:, place] ** 2, expected, rtol=1e-6)
         targets = (np.sin(X[:, 0]) - model.predictive_.mean) / model.predictive_.unit
         likely = targets @ np.linalg.solve(kernel + penalty, targets) / 40
-        assert model._amplitude()[0] == pytest.approx(likely)
+        assert model._model_effects.amplitude[0] == pytest.approx(likely)
 
 
 class TestTruth:
@@ -313,11 +314,11 @@ class TestTruth:
         first = rng.uniform(-1, 1, 300)
         X = np.column_stack([first, first + 1e-3 * rng.normal(size=300)])
         model = ThresherRegressor(parts="pairs", target_transform=None, **FIXED).fit(X, first**2)
-        made, rows = model._decomposition(), model.model_.inputs
+        made, rows = model._model_effects.decomposition, model.model_.inputs
         kernel = [column_kernel(one, one) for one in rows[:, -2:].T]
         centred = [one - one.mean(axis=0) for one in kernel]
         values = made.pair * np.einsum("si,ti,io->sto", *centred, model.model_.alpha)
-        assert model._variances().pairs[0, 1] == pytest.approx((values**2).mean(), rel=0.1)
+        assert model._model_effects._variances.pairs[0, 1] == pytest.approx((values**2).mean(), rel=0.1)
 
     def test_rows_are_drawn_by_their_weights(self):
         random = np.random.default_rng(0)

@@ -84,7 +84,7 @@ class TestDifferences:
         np.testing.assert_allclose(found.intercept + found.values.sum(axis=1), mixed.predict(frame[:5]), rtol=1e-6)
         told = mixed.explain(frame[:3])
         np.testing.assert_allclose(told.base_values + told.values.sum(axis=1), mixed.predict(frame[:3]), rtol=1e-6)
-        assert mixed._curves(most=2)[0]["name"] == "ended - began, days"
+        assert mixed._model_effects.curves(most=2)[0]["name"] == "ended - began, days"
 
     def test_files_keep_them(self, model, tmp_path):
         model.save(tmp_path / "a.thresher")

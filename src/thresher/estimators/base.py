@@ -21,7 +21,8 @@ from thresher.estimators.data.rows import names_categories, new_rows, numeric_ta
 from thresher.estimators.data.scaling import far_values, say_far
 from thresher.estimators.data.single_columns import Groups
 from thresher.estimators.data.streams import checked_part, joined
-from thresher.estimators.effects.model_effects import WithEffects
+from thresher.estimators.effects.model_effects import ModelEffects
+from thresher.estimators.effects.values import Effects, Explanation
 from thresher.estimators.files.exporting import arrays_of, table_columns
 from thresher.estimators.files.model_files import (
     from_arrays,
@@ -48,9 +49,10 @@ from thresher.theory import Shares
 __all__ = ["ThresherEstimator"]
 
 Matrix = NDArray[np.float64]
+_KEPT = "_computed"  # attribute with what was computed of a fit: for effects and error bars
 
 
-class ThresherEstimator(WithEffects, Exports, BaseEstimator):
+class ThresherEstimator(Exports, BaseEstimator):
     """Base of :class:`ThresherRegressor` and :class:`ThresherClassifier`; see there for the parameters."""
 
     bias: float | str
@@ -106,6 +108,65 @@ class ThresherEstimator(WithEffects, Exports, BaseEstimator):
         data = Observations.streamed(Part(rows), targets, **more)
         whole = self.approximation in ("exact", "leaves")
         return data.with_rows(data.X[np.arange(len(data))]) if whole or len(data) <= self._sizes.exact else data
+
+    def effects(self, X: Any, *, pairs: int = 10, return_std: bool = False) -> Effects:
+        """Return what rows X (k, d) have in each term of the model; with the intercept they add up to the prediction.
+
+        Terms are a main effect for each column of X, the effects of the most important ``pairs`` of columns, all other
+        pairs together, and the rest: what neurons that see all columns, or a layer of columns, add. Main effects and
+        the rest have the mean 0 over the training rows, weighted as in the fit; the effect of a pair has the mean 0
+        over the training values of either of its columns. A column that became several numbers has one effect.
+
+        They are effects on what is learnt: on logarithms where ``predictive_.floor`` is there, on scores of a
+        classifier. The sum is exact but for rounding, which is that of single precision where predictions are.
+
+        Standard errors (``return_std``) are those of the Gaussian process whose mean the model is: how far the effect
+        may be from that of the function behind the targets. Of many rows they are made of some pivots; with
+        centres they are NaN.
+
+        Training rows are the inputs of ``model_``: with centres, these. Models without parts (see ``parts_``) have
+        nothing but the rest, and a warning says so; models of leaves are refused.
+
+        Cost: O(n) per row and column, O(n) per row and pair, the first time also that of ``effect_shares_`` if there
+        are pairs; standard errors O(n³/3), and O(n²) per row and term.
+        """
+        return self._model_effects.effects(X, pairs=pairs, return_std=return_std)
+
+    def explain(self, X: Any) -> Explanation:
+        """Return how the predictions of rows X (k, d), or of one row (d,), come about, column by column.
+
+        Each column has its main effect and half of the effects of its pairs; the rest is a value of its own. Together
+        with the base value they add up to the prediction, as :meth:`effects` do. ``waterfall()`` draws a row.
+
+        Cost: O(n) per row and column, and that of a prediction.
+        """
+        return self._model_effects.explain(X)
+
+    @property
+    def effect_shares_(self) -> dict[str, float]:
+        """The share of each term in what varies: its variance over training rows, the largest first; the sum is 1.
+
+        Variances are over at most 1000 training rows, summed over outputs in units of the targets' deviations. For a
+        pair the two columns are taken from different rows. Columns depend on each other, so that the sum of the
+        variances is not the variance of the sum. The shares are computed when they are first asked for.
+        """
+        return self._model_effects.shares
+
+    @property
+    def _model_effects(self) -> ModelEffects:
+        check_is_fitted(self, "model_")
+        found: ModelEffects = self._kept("effects", lambda: ModelEffects(self))
+        return found
+
+    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what was computed of this fit before, or compute it now. Pickles do not keep it."""
+        found = self.__dict__.setdefault(_KEPT, {})
+        if name not in found:
+            found[name] = make()
+        return found[name]
+
+    def _forget_effects(self) -> None:
+        self.__dict__.pop(_KEPT, None)
 
     @contextmanager
     def _refitting(self) -> Iterator[None]:
@@ -270,6 +331,7 @@ class ThresherEstimator(WithEffects, Exports, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled and copied: parameters and labels as they are, all else that was fitted as arrays."""
         state: dict[str, Any] = super().__getstate__()
+        state = {name: value for name, value in state.items() if name != _KEPT}
         whole = "model_" in state and ("predictive_" in state or "offset_" in state)  # a fit may have been refused
         return join_state(state, take_apart(self)) if whole else state
 

@@ -372,5 +372,5 @@ def terms_of(model: Any, *, most: int = MOST_TERMS, std: bool = True) -> list[Te
     """
     if not hasattr(model, "effects") or model.model_.lift.angles_ is None or model.model_.leaves is not None:
         return []
-    made = [Term(**one) for one in model._curves(most=most, deviations=std)]
+    made = [Term(**one) for one in model._model_effects.curves(most=most, deviations=std)]
     return [one for one in made if one.share >= _LEAST_TERM] or made[:1]

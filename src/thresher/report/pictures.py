@@ -190,7 +190,7 @@ def plot_effects(model: Any, *, terms: int = 12, std: bool = True, columns: int 
     across = check_whole(columns, "columns", least=1)
     if not hasattr(model, "effects"):
         raise InvalidInput(f"a {type(model).__name__} has no effects; expected a fitted estimator of thresher.")
-    model._decomposition()  # refuses what has no effects
+    _ = model._model_effects.decomposition  # refuses what has no effects
     if model.model_.lift.angles_ is None:
         raise InvalidInput(
             "this model sees all columns at once, so there is nothing to draw. Fit with parts='columns' or 'pairs'."

@@ -42,7 +42,7 @@ class _Column(NamedTuple):
     scale: str = "linear"
 
 
-def curves_of(model: Any, *, most: int, deviations: bool) -> list[dict[str, Any]]:
+def curves_of(effects: Any, *, most: int, deviations: bool) -> list[dict[str, Any]]:
     """Return the most important terms of a fitted model with parts, the largest share first, as fields of a picture.
 
     ``kind`` is "number", "date", "cycle" (a part of a date that recurs), "category" or "pair"; ``at`` (g,) are values,
@@ -55,36 +55,36 @@ def curves_of(model: Any, *, most: int, deviations: bool) -> list[dict[str, Any]
 
     Cost: that of effects with standard errors at 60 rows per column.
     """
-    shares, names = model.effect_shares_, column_names(model)
-    made = model._decomposition()
+    shares, names = effects.shares, column_names(effects.estimator)
+    made = effects.decomposition
     columns = {names[place]: int(place) for place in made.columns}
     both = list(combinations(made.columns.tolist(), 2))
     pairs = dict(zip(pair_names(names, both), both, strict=True))
-    known = model._knowledge() if deviations and model.ridge_ else None
-    seen = {place: _column(model, place) for place in columns.values()}
+    known = effects.knowledge() if deviations else None
+    seen = {place: _column(effects, place) for place in columns.values()}
     found: list[dict[str, Any]] = []
     for name, share in shares.items():
         if len(found) == most or share <= 0:
             break
         if name in columns and (one := seen[columns[name]]) is not None:
-            found += _curves(model, name, share, columns[name], one, known)
+            found += _curves(effects, name, share, columns[name], one, known)
         elif name in pairs:
             left, right = (seen[place] for place in pairs[name])
             if left is not None and right is not None:
-                found.append(_map(model, name, share, pairs[name], (left, right)))
+                found.append(_map(effects, name, share, pairs[name], (left, right)))
     return found
 
 
-def _curves(model: Any, name: str, share: float, place: int, column: _Column, known: Any) -> Iterator[dict[str, Any]]:
+def _curves(effects: Any, name: str, share: float, place: int, column: _Column, known: Any) -> Iterator[dict[str, Any]]:
     """Yield the pictures of a column: one, or one for each part of dates that the effect depends on."""
-    values, spread = _main(model, place, column, known)
-    keep, outputs = _keep(values), model._output_names()
+    values, spread = _main(effects, place, column, known)
+    keep, outputs = _keep(values), effects.output_names()
     told = {"name": name, "share": share, "outputs": [outputs[k] for k in keep], "scale": column.scale}
     values, spread = values[:, keep], spread[:, keep] if spread.size else spread
     if column.times is not None:
         yield from _parts_of_dates(told, column.times, values, spread)
         return
-    weights = model._row_weights()
+    weights = effects.row_weights
     if column.kind == "category":
         edges = np.zeros(0)
         counts: Any = np.zeros(0)
@@ -103,20 +103,20 @@ def _curves(model: Any, name: str, share: float, place: int, column: _Column, kn
     }  # fmt: skip
 
 
-def _main(model: Any, place: int, column: _Column, known: Any) -> tuple[Matrix, Matrix]:
+def _main(effects: Any, place: int, column: _Column, known: Any) -> tuple[Matrix, Matrix]:
     """Return the main effect (g, outputs) of the rows of a column and its standard errors, (0, outputs) without.
 
     Of many dates a part has standard errors, and the others those of the next.
     """
-    made, inputs = model._decomposition(), model.model_.lift.transform(column.rows)
-    where, unit = int(np.searchsorted(made.columns, place)), model._target_frame()[1]
-    values = model._terms(inputs, [], others=False).mains[:, where] * unit
+    made, inputs = effects.decomposition, effects.model.lift.transform(column.rows)
+    where, unit = int(np.searchsorted(made.columns, place)), effects.estimator._target_frame()[1]
+    values = effects.terms(inputs, [], others=False).mains[:, where] * unit
     if known is None:
         return values, values[:0]
     against, taken = known
     some = np.unique(np.linspace(0, len(inputs) - 1, min(len(inputs), _DOUBTED)).round().astype(int))
     variance = made.main_variance(inputs[some], where, against=against, known=taken)
-    spread = np.sqrt(variance[:, None] * model._kept("amplitude", model._amplitude)) * unit
+    spread = np.sqrt(variance[:, None] * effects.amplitude) * unit
     if not np.isfinite(spread).all():
         return values, values[:0]
     nearest = np.minimum(np.searchsorted(some, np.arange(len(inputs))), len(some) - 1)
@@ -148,9 +148,9 @@ def _parts_of_dates(
 
 
 def _map(
-    model: Any, name: str, share: float, places: tuple[int, int], columns: tuple[_Column, _Column]
+    effects: Any, name: str, share: float, places: tuple[int, int], columns: tuple[_Column, _Column]
 ) -> dict[str, Any]:
-    made = model._decomposition()
+    made = effects.decomposition
     picked = [_points(one) for one in columns]
     left, right = (one.ravel() for one in np.meshgrid(*(rows for rows, *_ in picked), indexing="ij"))
     rows = columns[0].rows[left].copy()
@@ -158,7 +158,8 @@ def _map(
     rows[:, own] = columns[1].rows[right][:, own]
     a, b = (int(np.searchsorted(made.columns, place)) for place in places)
     values = (
-        model._terms(model.model_.lift.transform(rows), [(a, b)], others=False).pairs[:, 0] * model._target_frame()[1]
+        effects.terms(effects.model.lift.transform(rows), [(a, b)], others=False).pairs[:, 0]
+        * effects.estimator._target_frame()[1]
     )
     output = _keep(values)[0]
     (_, codes, *_), (_, second, *_) = picked
@@ -169,9 +170,9 @@ def _map(
     at, words = [points for _, _, points, _ in picked], [named for *_, named in picked]
     return {
         "name": name, "kind": "pair", "share": share, "at": at[0], "words": words[0],
-        "outputs": [model._output_names()[output]], "values": table.tolist(),
+        "outputs": [effects.output_names()[output]], "values": table.tolist(),
         "second": at[1], "second_words": words[1], "kinds": [one.kind for one in columns],
-        "columns": [column_names(model)[place] for place in places],
+        "columns": [column_names(effects.estimator)[place] for place in places],
     }  # fmt: skip
 
 
@@ -192,22 +193,22 @@ def _keep(values: Matrix) -> list[int]:
     return np.argsort(-np.ptp(values, axis=0), kind="stable")[:_OUTPUTS].tolist()
 
 
-def _column(model: Any, place: int) -> _Column | None:
+def _column(effects: Any, place: int) -> _Column | None:
     """Return a column of X as it is drawn; None if it cannot be."""
-    encoder, indicators = model.encoder_, model.model_.lift.indicators_
+    encoder, indicators = effects.estimator.encoder_, effects.model.lift.indicators_
     numbers = [place] if encoder is None else np.flatnonzero(encoder.sources_ == place).tolist()
     kind = None if encoder is None else encoder.all_kinds_[place]
     if isinstance(kind, OneHot):
-        return _named(model, numbers, kind)
+        return _named(effects, numbers, kind)
     if isinstance(kind, Dates):
-        return _dated(model, numbers, kind)
+        return _dated(effects, numbers, kind)
     if isinstance(kind, Levels):
-        return _levelled(model, numbers, kind)
+        return _levelled(effects, numbers, kind)
     if kind is not None and not isinstance(kind, Numbers):
         return None
     if indicators is not None and numbers[0] in indicators.columns:
-        return _whole(model, numbers, indicators)
-    values = _training_values(model, numbers[0])
+        return _whole(effects, numbers, indicators)
+    values = _training_values(effects, numbers[0])
     if values is None:
         return None
     whole = np.rint(values)
@@ -215,28 +216,28 @@ def _column(model: Any, place: int) -> _Column | None:
     if len(different) <= _RANKED and np.allclose(values, whole, rtol=1e-6, atol=1e-6):
         places = np.searchsorted(different, whole).astype(np.float64)
         words, at = [f"{level:.15g}" for level in different], np.arange(len(different), dtype=np.float64)
-        return _Column("category", at, words, _rows(model, numbers, different[:, None]), places, numbers)
+        return _Column("category", at, words, _rows(effects, numbers, different[:, None]), places, numbers)
     at = _grid(values)
-    return _Column("number", at, [], _rows(model, numbers, at[:, None]), values, numbers, scale=_scale(at, values))
+    return _Column("number", at, [], _rows(effects, numbers, at[:, None]), values, numbers, scale=_scale(at, values))
 
 
-def _whole(model: Any, numbers: list[int], indicators: Any) -> _Column:
+def _whole(effects: Any, numbers: list[int], indicators: Any) -> _Column:
     """Return whole numbers that are taken as names, in their order; of many the commonest, those first."""
     own = indicators.columns == numbers[0]
     at = indicators.values[own]
-    codes = _category(model, len(indicators.kept) + int(np.flatnonzero(own)[0]), lifted=True)
+    codes = _category(effects, len(indicators.kept) + int(np.flatnonzero(own)[0]), lifted=True)
     order = np.arange(len(at))
     if len(at) > _RANKED:
-        order = np.argsort(-np.bincount(codes, model._row_weights(), minlength=len(at) + 1)[: len(at)], kind="stable")
+        order = np.argsort(-np.bincount(codes, effects.row_weights, minlength=len(at) + 1)[: len(at)], kind="stable")
     order = order[:_NAMES]
     ranked = np.full(len(at) + 1, float(len(order)))
     ranked[order] = np.arange(len(order))
     words = [f"{level:.15g}" for level in at[order]]
-    rows = _rows(model, numbers, at[order][:, None])
+    rows = _rows(effects, numbers, at[order][:, None])
     return _Column("category", np.arange(len(order), dtype=np.float64), words, rows, ranked[codes], numbers)
 
 
-def _levelled(model: Any, numbers: list[int], kind: Levels) -> _Column | None:
+def _levelled(effects: Any, numbers: list[int], kind: Levels) -> _Column | None:
     """Return the names with the lowest and the highest of the numbers that stand for them; None of sentences.
 
     Training rows have means without their own targets, so that it is not known which name each had.
@@ -248,39 +249,39 @@ def _levelled(model: Any, numbers: list[int], kind: Levels) -> _Column | None:
     if len(order) > _NAMES:
         order = np.concatenate([order[: _NAMES // 2], order[-(_NAMES - _NAMES // 2) :]])
     words = [kind.values[k] or "missing" for k in order]
-    rows = _rows(model, numbers, levels[order][:, None])
+    rows = _rows(effects, numbers, levels[order][:, None])
     return _Column("category", np.arange(len(order), dtype=np.float64), words, rows, np.zeros(0), numbers)
 
 
-def _named(model: Any, numbers: list[int], kind: OneHot) -> _Column:
+def _named(effects: Any, numbers: list[int], kind: OneHot) -> _Column:
     """Return a category, its commonest values first."""
-    codes, count = _category(model, numbers[0]), len(kind.values)
-    common = np.bincount(codes, model._row_weights(), minlength=count + 1)[:count]
+    codes, count = _category(effects, numbers[0]), len(kind.values)
+    common = np.bincount(codes, effects.row_weights, minlength=count + 1)[:count]
     order = np.argsort(-common, kind="stable")[:_NAMES]
     ranked = np.full(count + 1, float(len(order)))
     ranked[order] = np.arange(len(order))
     words = [kind.values[k] or "missing" for k in order]
-    rows = _rows(model, numbers, np.eye(count)[order])
+    rows = _rows(effects, numbers, np.eye(count)[order])
     return _Column("category", np.arange(len(order), dtype=np.float64), words, rows, ranked[codes], numbers)
 
 
-def _dated(model: Any, numbers: list[int], kind: Dates) -> _Column | None:
+def _dated(effects: Any, numbers: list[int], kind: Dates) -> _Column | None:
     """Return dates; None if all are of one day."""
     if "day" not in kind.parts:
         return None
-    days = _training_values(model, numbers[kind.parts.index("day")])
+    days = _training_values(effects, numbers[kind.parts.index("day")])
     if days is None:
         return None
     some = np.sort(days)[np.unique(np.linspace(0, len(days) - 1, min(len(days), _DATES)).astype(int))]
     times = (np.rint(some * 1440) * 60_000_000).astype(np.int64).astype("datetime64[us]")  # whole minutes
     parts = time_parts(times)
     cells = np.column_stack([parts[one] for one in kind.parts])
-    return _Column("date", some, [], _rows(model, numbers, cells), days, numbers, times)
+    return _Column("date", some, [], _rows(effects, numbers, cells), days, numbers, times)
 
 
-def _rows(model: Any, numbers: list[int], cells: Matrix) -> Matrix:
+def _rows(effects: Any, numbers: list[int], cells: Matrix) -> Matrix:
     """Return rows (g, numbers of a row) for the lift, with cells (g, c) in the first c of these columns, else zeros."""
-    rows = np.zeros((len(cells), model.model_.lift.n_features_in_))
+    rows = np.zeros((len(cells), effects.model.lift.n_features_in_))
     rows[:, numbers[: cells.shape[1]]] = cells
     return rows
 
@@ -302,9 +303,9 @@ def _scale(at: Matrix, values: Matrix) -> str:
     return scale_of(values[(values >= at[0]) & (values <= at[-1])], cut=True)
 
 
-def _training_values(model: Any, number: int) -> Matrix | None:
+def _training_values(effects: Any, number: int) -> Matrix | None:
     """Return the values (n,) of a column of numbers in the training rows, from their angles; None if it is not seen."""
-    lift, angles = model.model_.lift, model.model_.lift.angles_
+    lift, angles = effects.model.lift, effects.model.lift.angles_
     if lift.indicators_ is not None:
         kept = np.flatnonzero(lift.indicators_.kept == number)
         number = int(kept[0]) if len(kept) else -1
@@ -314,7 +315,7 @@ def _training_values(model: Any, number: int) -> Matrix | None:
     (k,) = unit
     scaling, angle = (
         angles.scaling,
-        np.asarray(model.model_.inputs[:, model.model_.inputs.shape[1] - len(angles) + k], np.float64),
+        np.asarray(effects.model.inputs[:, effects.model.inputs.shape[1] - len(angles) + k], np.float64),
     )
     level = np.tan(np.pi / 2 - angle) * scaling.unit[k] + scaling.mean[k]
     knots, levels = scaling.knots[:, :, k]
@@ -322,12 +323,12 @@ def _training_values(model: Any, number: int) -> Matrix | None:
     return np.interp(level, levels[: last + 1], knots[: last + 1])
 
 
-def _category(model: Any, column: int, *, lifted: bool = False) -> NDArray[np.int64]:
+def _category(effects: Any, column: int, *, lifted: bool = False) -> NDArray[np.int64]:
     """Return the place (n,) of each training row's category in its group; one after the last if it has none."""
-    lift, angles = model.model_.lift, model.model_.lift.angles_
+    lift, angles = effects.model.lift, effects.model.lift.angles_
     if lift.indicators_ is not None and not lifted:
         column = int(np.flatnonzero(lift.indicators_.kept == column)[0])
     place, group = next((k, group) for k, group in enumerate(angles.groups) if column in group)
-    code = model.model_.inputs[:, model.model_.inputs.shape[1] - len(angles.groups) + place]
+    code = effects.model.inputs[:, effects.model.inputs.shape[1] - len(angles.groups) + place]
     codes = np.rint(np.asarray(code, np.float64) / APART).astype(np.int64) - 1
     return np.where(codes < 0, len(group), codes)
