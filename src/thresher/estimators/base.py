@@ -168,6 +168,10 @@ class ThresherEstimator(Exports, BaseEstimator):
     def _forget_effects(self) -> None:
         self.__dict__.pop(_KEPT, None)
 
+    def _check_device(self) -> None:
+        """Refuse a device that is missing, before an earlier fit is given up."""
+        local_backend(self.device, threads_of(self.n_jobs))
+
     @contextmanager
     def _refitting(self) -> Iterator[None]:
         """Leave no model behind where a fit fails or is interrupted, neither a new one nor an old one."""

@@ -97,6 +97,7 @@ class ThresherClassifier(ClassifierMixin, ThresherEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X (n, d), dense or sparse, and labels y (n,), or (n, labels) of 0 and 1 for several per row."""
         self._check_parameters()
+        self._check_device()
         X, y = in_memory(X), in_memory(y)
         rows, labels = self._table(X, y=y, weights=sample_weight, multi_output=True)
         labels = labels.toarray() if sparse.issparse(labels) else labels
