@@ -315,6 +315,17 @@ def test_effects_and_exports():
         fitted("quantile")[0].to_numpy()
 
 
+def test_larger_ridges_of_many_large_counts_must_predict_better(monkeypatch):
+    # Their loss is below zero, where a share of it is above it: any ridge seemed better than the one before.
+    monkeypatch.setattr(ThresherRegressor, "_sizes", ThresherRegressor._sizes._replace(chosen_on=300))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    means = 100 * np.exp(X[:, 0] + np.sin(X[:, 1]))
+    model = ThresherRegressor(loss="poisson", parts="all").fit(X, rng.poisson(means).astype(float))
+    assert model.model_.pivots is not None
+    assert model.ridge_ < 10  # it was 316
+
+
 @pytest.mark.parametrize(
     "more, words",
     [

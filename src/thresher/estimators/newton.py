@@ -422,7 +422,7 @@ def fit_loss_to_many(
     while larger and ridge * _LARGER <= RIDGES[-1]:
         other = rows._replace(level=_LARGER * ridge * diagonal)
         found = other.fit(best, tell=lambda share: tell(0.4 + 0.2 * share))
-        if not error(found) < _GAIN * least:
+        if not error(found) < least - (1 - _GAIN) * abs(least):  # losses may be below zero
             break
         rows, best, least, ridge = other, found, error(found), _LARGER * ridge
     whole = rows._replace(data=data)
