@@ -1,5 +1,7 @@
 """Targets of a regressor: logarithms where they help, several at a time; error bars and how they are calibrated."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,6 +22,13 @@ class TestLogarithms:
         errors = [np.mean((model.predict(others) - wanted) ** 2) for model in (logarithmic, plain)]
         assert errors[0] < errors[1] / 2
         assert 0 < (y.min() - logarithmic.predictive_.floor[0]) / y.std() < 0.2
+
+    @pytest.mark.parametrize("ridge", [1e-300, 1e-200])
+    def test_a_ridge_below_rounding_is_refused_without_a_warning(self, ridge):
+        X = np.random.default_rng(0).normal(size=(60, 3))
+        with warnings.catch_warnings(), pytest.raises(InvalidInput, match="Use a larger ridge"):
+            warnings.simplefilter("error")
+            ThresherRegressor(ridge=ridge).fit(X, X[:, 0])
 
     @pytest.mark.parametrize("seed", [1, 4])
     def test_a_few_large_targets_do_not_decide(self, seed):

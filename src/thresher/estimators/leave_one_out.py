@@ -76,7 +76,8 @@ def leave_one_out(
     squares = (pools.spread + pools.number[:, None] * miss**2).sum(axis=1)
     rest = _rest(slack, pools.row, pools.unit, some.weights)
     total = float(pools.unit @ pools.number)
-    error = float((pools.unit / rest**2) @ squares) / total
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of a ridge below rounding no rest is left
+        error = float((pools.unit / rest**2) @ squares) / total
     if not math.isfinite(error):
         return None
     rise = math.nan

@@ -93,9 +93,9 @@ def choose_floor(
     best = 1 + int(np.argmin([score.sum() for score in scores[1:]]))
     if asked:
         return floors[best - 1], tried
-    gain, whole = scores[0] - scores[best], scores[0].sum()
-    if not np.isfinite(gain).all():
+    if not (np.isfinite(scores[0]).all() and np.isfinite(scores[best]).all()):
         return None, tried
+    gain, whole = scores[0] - scores[best], scores[0].sum()
     doubt = float(np.linalg.norm(gain - gain.mean()))
     sure = gain.sum() > max((1 - _CLEARLY) * whole, _SURE * doubt)
     allowed = _SQUARES[int(gain.sum() > (1 - _BETTER) * whole)] * squares[0]
