@@ -29,7 +29,7 @@ from thresher.theory import Parts, Shares
 __all__ = ["POWER", "LearntMetric", "learn_metric"]
 
 Matrix = NDArray[np.float64]
-POWER = 0.4  # of the outer products that is the next metric; 1/2 is usual, 0.25 to 0.5 predict as well
+POWER = 0.4  # of the outer products that is the next metric; 1/2 is usual, 0.25 to 0.5 predict about as well
 _ROUNDS = 10  # at most, unasked
 _A_ROUND = 0.99  # share of the least error so far that one more round must leave to be made, and to be kept
 _FOLDS = 4
